@@ -265,6 +265,13 @@ def test_tables_of_other_shapes_are_read(text: str) -> None:
     ] == [(label, dict(sorted(figures.items()))) for label, figures in found]
 
 
+def test_a_header_may_begin_like_a_comment() -> None:
+    """A column of numbers of rows is called `#`; what stands above it and has no numbers below it is a comment."""
+    rows = table_rows("# by hand\n#,s/it\n1,2.0\n2,1.0\n", "t")
+
+    assert ["2.0", "1.0"] == [row["figures"]["seconds_per_step"] for row in rows]
+
+
 @pytest.mark.parametrize(
     ("header", "cell", "figures"),
     [

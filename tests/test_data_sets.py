@@ -66,6 +66,11 @@ CASES = {
         False,
         True,
     ),
+    "a name of a generator of all": (
+        {"BEGIN": "self.own = [random._inst, torch.default_generator]", "EACH": "random.random(); torch.rand(1)"},
+        True,
+        True,
+    ),
     "a generator for the beginning": ({"BEGIN": NUMPY + "; self.x = self.rng.random()"}, True, True),
     "a generator that each worker seeds": (
         {"BEGIN": NUMPY, "EACH": "self.rng.random()", "MORE": "worker_init_fn=print"},

@@ -182,6 +182,8 @@ def test_records_from_before_the_telemetry_can_be_read() -> None:
         ("1", "second", 1),
         ("1,0", "second", 2),
         ("GPU-b", "second", 1),
+        ("GPU-", "first", 1),
+        ("0,-1,1", "first", 1),
         ("MIG-b1", "a part", 1),
         ("2", None, 0),
         ("", None, 0),
@@ -191,7 +193,7 @@ def test_the_machines_device_is_the_first_that_programs_see(
     visible: str | None, device: str | None, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its data sheet says what the run can reach; another card's would make it look slow, or as fast as it can be."""
-    named = {"0": "first", "1": "second", "GPU-b": "second", "MIG-b1": "a part"}
+    named = {"0": "first", "1": "second", "GPU-a": "first", "GPU-b": "second", "MIG-b1": "a part"}
 
     def handle(name: object) -> str:
         if str(name) not in named:
@@ -207,6 +209,7 @@ def test_the_machines_device_is_the_first_that_programs_see(
         "nvmlDeviceGetHandleByIndex": handle,
         "nvmlDeviceGetHandleByUUID": handle,
         "nvmlDeviceGetName": lambda one: one,
+        "nvmlDeviceGetUUID": lambda one: {"first": "GPU-a", "second": "GPU-b"}[one],
         "nvmlDeviceGetMigMode": lambda one: (pynvml.NVML_DEVICE_MIG_DISABLE, 0),
         "nvmlSystemGetDriverVersion": lambda: "1",
         "nvmlDeviceGetMemoryInfo": lambda one: SimpleNamespace(total=10),

@@ -754,9 +754,9 @@ def test_a_loss_is_kept_as_it_was() -> None:
 
 
 def test_losses_of_a_step_may_lie_on_several_devices() -> None:
-    """The step's loss lies on the device of the last of them."""
+    """The step's loss lies on one that is no CPU, for the host does not wait for a device."""
     losses = StepLosses()
-    for device in ("cpu", "meta"):
+    for device in ("cpu", "meta", "cpu"):
         losses.add(torch.zeros((), device=device))
 
     assert torch.device("meta") == losses.step_ended()

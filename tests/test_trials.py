@@ -816,7 +816,7 @@ def test_a_device_that_is_too_full_for_two_is_no_slow_arm(alone: bool, grows: in
     process = SimpleNamespace(ask=lambda request, timeout: done, budget=Budget(), host_peak=lambda: 1, limit=10)
     trial = LiveTrial(
         process=process,
-        record=TrialRecord(arm="x", status=Status.OK, memory=Memory(retries=2)),
+        record=TrialRecord(arm="x", status=Status.OK),
         device="cuda",
         periodic_events=[],
         step_seconds=0.2,
@@ -827,13 +827,15 @@ def test_a_device_that_is_too_full_for_two_is_no_slow_arm(alone: bool, grows: in
         warm=40,
         began=0.0,
         trained=5,
+        retries=2,
     )
     if goes_on:
         assert block == trial.block(40, alone=alone)
     else:
         with pytest.raises(TrialEnded) as ended:
             trial.block(40, alone=alone)
-        assert ended.value.failed.may_fit_alone
+        assert (True, []) == (ended.value.failed.may_fit_alone, trial.timed)
+    assert block == trial.block(40, alone=False)  # nothing has grown since
 
 
 def test_arms_that_fit_stay_resident(measurer: LocalMeasurer, arm: Make) -> None:

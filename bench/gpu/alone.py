@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
 from slowstep.workloads import load_workload
-from slowstep_probe.clock import clock_for
+from slowstep_probe.clock import CudaClock, HostClock
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.trial import heap
 from slowstep_probe.trial.messages import Answer, encoded
@@ -29,7 +29,7 @@ def train(wire: Wire, given: dict[str, Any], warm: int, steps: int) -> None:
     tokens Trainer would wait for the device in each step.
     """
     settings = from_plain(Settings, given)
-    clock = clock_for("cuda" if torch.cuda.is_available() else "cpu")
+    clock = CudaClock() if torch.cuda.is_available() else HostClock()
 
     class Timer(TrainerCallback):
         began = 0.0

@@ -18,7 +18,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from slowstep.judgement.intervals import paired
-from slowstep_probe.clock import clock_for
+from slowstep_probe.clock import CudaClock, HostClock
 from slowstep_probe.probe import Probe
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.trial.messages import Answer, encoded
@@ -46,7 +46,7 @@ class Loop:
         self.model = torch.nn.Sequential(torch.nn.Linear(NARROW, width), *layers, torch.nn.Linear(width, 1))
         self.model.to(self.device, torch.bfloat16)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
-        self.rows, self.clock = rows, clock_for(self.device)
+        self.rows, self.clock = rows, CudaClock() if self.device == "cuda" else HostClock()
 
     def batches(self, steps: int) -> DataLoader:
         """Return a loader of so many batches."""

@@ -20,6 +20,7 @@ class TheOneThatTrains:
         self._token, given = os.pipe()
         os.write(given, b"1")
         os.close(given)
+        self._pipe = _identity(self._token)
         self._close = weakref.finalize(self, os.close, self._token)
         self._asked: bool | None = None
 
@@ -27,10 +28,19 @@ class TheOneThatTrains:
         """Take it if no other process has, and return whether this process has it."""
         if self._asked is None:
             self._asked = True
-            with contextlib.suppress(OSError):  # a program may close all files that it has not opened
-                self._asked = os.read(self._token, 1) == b"1"
-                self._close()
+            # a program may close all files that it has not opened, and open others under their numbers
+            with contextlib.suppress(OSError):
+                if _identity(self._token) == self._pipe:
+                    self._asked = os.read(self._token, 1) == b"1"
+                    self._close()
+                else:
+                    self._close.detach()
         return self._asked
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    known = os.fstat(descriptor)
+    return known.st_dev, known.st_ino
 
 
 _told: weakref.WeakSet[Forked] = weakref.WeakSet()

@@ -27,7 +27,7 @@ class Clock(Protocol):
         """Return the clock that is right for a program whose losses lie on `device`; this one if that is not known."""
 
     def follow(self) -> None:
-        """Note that the program computes here and now: a backward pass begins."""
+        """Note that the program trains here and now: a backward pass or an optimizer begins."""
 
 
 class HostClock:
@@ -98,8 +98,3 @@ def device_of(expected: bool) -> str:
     was seen to train there.
     """
     return "cuda" if torch.cuda.is_initialized() or (expected and torch.cuda.is_available()) else "cpu"
-
-
-def clock_for(device: str) -> Clock:
-    """Return the clock that is right for `device` ('cpu' or 'cuda')."""
-    return CudaClock() if device == "cuda" else HostClock()

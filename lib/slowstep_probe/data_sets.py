@@ -6,11 +6,15 @@ import inspect
 import io
 import os
 import pickle
+import random
 import stat
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
+
+import torch
 
 DEPTH, MOST = 4, 500
 """How deep a data set is looked into, and at how many objects."""
@@ -121,7 +125,8 @@ class OwnDraws:
             return
         if id(data) not in self._generators:
             held = [*_held(data), *_named(innermost(data))]
-            self._generators[id(data)] = [(name, one) for name, one in held if _kind(one) in GENERATORS]
+            found = [(name, one) for name, one in held if _kind(one) in GENERATORS]
+            self._generators[id(data)] = [(name, one) for name, one in found if not _is_seeded_in_workers(one)]
         self._states[id(data)] = self._now(data)
 
     def made(self, data: Any) -> None:
@@ -140,10 +145,18 @@ LOOKED_AT = 3
 """The batches of a data set of which it is looked at whether random numbers are drawn for them."""
 
 
+def _is_seeded_in_workers(one: Any) -> bool:
+    """Return whether a generator is one of those that a loader seeds anew in each worker."""
+    of_numpy = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
+    return any(one is other for other in (random._inst, torch.default_generator, of_numpy))  # type: ignore[attr-defined]
+
+
 def _named(data: Any) -> Iterator[tuple[str, Any]]:
     """Yield the global variables that a data set's code for an item names."""
     for method in ("__getitem__", "__getitems__", "__iter__"):
-        function = inspect.unwrap(getattr(type(data), method, None) or data)
+        if not hasattr(type(data), method):
+            continue
+        function = inspect.unwrap(getattr(type(data), method))
         code, variables = getattr(function, "__code__", None), getattr(function, "__globals__", {})
         yield from ((name, variables[name]) for name in getattr(code, "co_names", ()) if name in variables)
 

@@ -238,7 +238,7 @@ class Probe:
         """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
         if self._boundary_due and self._depth == 0 and not self._at_boundary:
             self._boundary_due = False
-            if not self._right.taken():
+            if (self._backwards or self._stepped) and not self._right.taken():
                 self._aside = True
                 return
             if self._trained:
@@ -254,7 +254,7 @@ class Probe:
 
     def _is_child(self) -> None:
         """Begin anew in a process that was forked. It may feed the training, evaluate, or be the one that trains."""
-        self._aside = self._aside or self._trained or self._backwards
+        self._aside = self._aside or self._backwards or self._stepped  # a look at a batch is no training
         self._boundary_due, self._thread = False, None
 
     # -- places --
@@ -436,6 +436,7 @@ class Probe:
         if self._beside():
             return None
         self._outermost.goes_on()
+        self.clock.follow()
         self._has_optimizer = True
         self._optimizers += 1
         self._enter("optimizer")

@@ -61,8 +61,9 @@ class StepLosses:
 
 
 def _sum(losses: list[torch.Tensor]) -> torch.Tensor:
-    """Return the sum of single numbers, on the device of the last one; they may lie on several."""
-    first, *others = [one.to(losses[-1].device, non_blocking=True) for one in losses]
+    """Return the sum of single numbers. They may lie on several devices; it lies on the last one that is no CPU."""
+    device = next((one.device for one in reversed(losses) if one.device.type != "cpu"), losses[-1].device)
+    first, *others = [one.to(device) for one in losses]
     return sum(others, first)
 
 

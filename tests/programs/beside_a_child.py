@@ -38,6 +38,7 @@ if __name__ == "__main__":
         asked.put(-1)
         train(asked)
     else:
+        print(next(iter(DataLoader(data, 8)))[0].shape)
         child = fork.Process(target=train)
         child.start()
         child.join()

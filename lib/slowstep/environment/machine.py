@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import os
 import platform
 import re
@@ -118,8 +119,9 @@ def _gpu() -> tuple[str | None, int, int | None, str | None]:
     """Return the name of the first device that programs see, how many they see, its memory in bytes, and the driver."""
     import pynvml
 
-    names = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")]
-    if names[0] in ("", "-1"):
+    given = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")]
+    names = list(itertools.takewhile(lambda name: name not in ("", "-1"), given))  # as CUDA reads it
+    if not names:
         return None, 0, None, None
     try:
         pynvml.nvmlInit()
@@ -146,8 +148,10 @@ def _device(name: str) -> Any:
     """
     import pynvml
 
-    by_number = name.isdigit()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(int(name)) if by_number else pynvml.nvmlDeviceGetHandleByUUID(name)
+    if name.isdigit():
+        handle = pynvml.nvmlDeviceGetHandleByIndex(int(name))
+    else:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(_whole_uuid(name))
     if name.startswith("MIG-"):
         return handle
     try:
@@ -155,3 +159,11 @@ def _device(name: str) -> Any:
         return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0) if cut == pynvml.NVML_DEVICE_MIG_ENABLE else handle
     except pynvml.NVMLError:  # most devices can't be cut
         return handle
+
+
+def _whole_uuid(name: str) -> str:
+    """Return the UUID of the whole device that begins with `name`, as CUDA takes it; `name` itself if none does."""
+    import pynvml
+
+    every = (pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(pynvml.nvmlDeviceGetCount()))
+    return next((uuid for one in every if (uuid := pynvml.nvmlDeviceGetUUID(one)).startswith(name)), name)

@@ -35,8 +35,8 @@ class Job:
         The other one is shorter than the run's own by `gain`, a log-ratio, with a start that is `later`; the start of
         the one asked about is `other_later`.
         """
-        steps = self.seconds * math.exp(-gain) - max(0.0, self.start + later)
-        allowed = steps + later - other_later
+        whole = self.seconds * math.exp(-gain)
+        steps, allowed = (whole - max(0.0, self.start + one) for one in (later, other_later))
         return steps / allowed if allowed > 0 else math.inf
 
 

@@ -50,6 +50,8 @@ class LiveTrial:
     """Optimizer steps since the launch."""
     devices: list[str] = field(default_factory=list)
     """The UUIDs of the devices that it trains on."""
+    retries: int = 0
+    """How often its allocator had found no memory on the device by its last answer."""
     timed: list[Steps] = field(default_factory=list)
     """The steady steps that no record holds yet, answer by answer."""
 
@@ -81,11 +83,13 @@ class LiveTrial:
         gives back what it kept and tries again makes steps slow, and that is no property of the arm.
         """
         request = Run(samples=samples, period=self.period, discard=self.discard, start=start)
+        retries = self.retries
         ahead = max(self.soonest, start) - self.position
         measured = self.run(request, ahead + samples + self.unit, BLOCKS)
         observed = self.record.observed | {"recompilations": measured.recompilations}
         memory = host_peak(self.process, measured.memory)
-        if not alone and (memory.retries or 0) > (self.record.memory.retries or 0):
+        if not alone and (memory.retries or 0) > retries:
+            self.timed.pop()  # its slow steps are no property of the arm
             raise TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=CROWDED, memory=memory))
         self.record = replace(self.record, memory=memory, observed=observed, losses=measured.losses)
         return measured.block
@@ -109,6 +113,7 @@ class LiveTrial:
         spent = time.perf_counter() - asked
         self.trained += measured.trained
         self.position, self.devices = measured.position, measured.devices
+        self.retries = measured.memory.retries or 0
         self.timed.append(measured.steps)
         wall = Counter(self.record.wall)
         wall.update({DISCARDED: spent - measured.block.seconds})

@@ -82,6 +82,7 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         began=process.started,
         trained=trained,
         devices=chunk.devices,
+        retries=chunk.memory.retries or 0,
     )
 
 

@@ -184,6 +184,8 @@ class _Endless:
 
     def __init__(self, epochs: EndlessEpochs, begin: Callable[[], Any], loader: Any, inner: Any):
         self._epochs, self._begin, self._loader, self._inner = epochs, begin, loader, inner
+        self._kept: bool | None = None
+        """True if what it gives is kept and given again; None until its first epoch has ended."""
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -198,7 +200,11 @@ class _Endless:
         try:
             return next(self._inner)
         except StopIteration:
-            if not self._epochs.goes_on(self._inner) or _is_kept(self):
+            if not self._epochs.goes_on(self._inner):
+                raise
+            if self._kept is None:  # all objects are gone over for that
+                self._kept = _is_kept(self)
+            if self._kept:
                 raise
         self._epochs.epochs += 1
         if hasattr(self._loader.sampler, "set_epoch"):

@@ -13,6 +13,7 @@ import ctypes
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 
 NEW_MOUNTS, NEW_USER = 0x00020000, 0x10000000
@@ -43,6 +44,9 @@ LISTENED_AT, FLAGS, PATH = 0x10000, 3, 7
 MPS = "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"
 """The variable that names the folder of NVIDIA's multi-process service, whose pipes lead nowhere either, and where it
 is by default."""
+
+PIPES = ("control", "control_lock", "control_privileged", "log")
+"""The names of these pipes."""
 
 SOCKETS = "pymp-"
 """The beginning of the names of multiprocessing's temporary folders."""
@@ -97,7 +101,7 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         copy = os.path.join(found.folder, f"{number}.file")
         if os.stat(path).st_size <= LARGEST_COPY and _copied(path, copy):
             found.copies[path] = (copy, os.stat(copy).st_mtime_ns)
-    reached = _reached([*inner, *files, *_sockets(targets), os.environ.get(*MPS)])
+    reached = _reached([*inner, *files, *_sockets(targets), *_pipes_of_devices()])
     kept = reached | {path: _opened(path) for path in (folder, *writable) if path not in reached}
     copies = {path: _opened(copy) for path, (copy, _) in found.copies.items()}
     lowers = {target: _opened(target) for target in targets}
@@ -147,6 +151,15 @@ def _sockets(targets: Sequence[str]) -> list[str]:
         return []
     served = [row[PATH] for row in rows if len(row) > PATH and int(row[FLAGS], 16) & LISTENED_AT]
     return [path for path in dict.fromkeys(served) if any(_below(path, target) for target in targets)]
+
+
+def _pipes_of_devices() -> list[str]:
+    """Return the pipes of NVIDIA's multi-process service, if it runs."""
+    paths = [os.path.join(os.environ.get(*MPS), name) for name in PIPES]
+    with contextlib.suppress(OSError):
+        kind = os.stat(paths[0]).st_mode
+        return paths if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) else []
+    return []
 
 
 def _reached(paths: Iterable[str]) -> dict[str, int]:

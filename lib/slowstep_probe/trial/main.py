@@ -286,8 +286,9 @@ class Trial:
         if (number := devices.fullest()) is not None:
             self.probe.clock = CudaClock(number)
         if torch.cuda.is_initialized():
-            for number in devices.used():
-                torch.cuda.reset_peak_memory_stats(number)  # the peak of training, not of building
+            with contextlib.suppress(RuntimeError):  # another allocator than PyTorch's may tell no peaks
+                for number in devices.used():
+                    torch.cuda.reset_peak_memory_stats(number)  # the peak of training, not of building
         self._send(Ready(startup=self.startup, device=self.device, periodic_events=list(told.periodic_events())))
 
     def _send_block(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from slowstep.audit.figures import COMMA, comma
 from slowstep.audit.read.columns import Unreadable
+from slowstep.audit.read.courses import number
 
 Cell = tuple[str, int, int]
 """The text of a cell with its line and column, counted from 1."""
@@ -37,9 +38,14 @@ def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
 
 
 def _without_title(rows: list[list[Cell]]) -> list[list[Cell]]:
-    """Return the rows of a CSV file without single cells before its header: a title, comments."""
+    """Return the rows of a CSV file without what stands before its header: a title, comments.
+
+    A header may begin like a comment (`#,s/it`): it is as wide as the row below, which holds numbers.
+    """
     wide = next((i for i, row in enumerate(rows) if len(row) > 1 and not row[0][0].startswith("#")), 0)
-    return rows[wide:]
+    alike = wide > 0 and len(rows[wide - 1]) == len(rows[wide])
+    is_header = alike and any(number(text) is not None for text, *_ in rows[wide])
+    return rows[wide - is_header :]
 
 
 def _markdown(lines: list[str]) -> list[list[list[Cell]]]:

@@ -33,8 +33,15 @@ BAR_OR_BEFORE = re.compile(
 )
 """What makes a line none of training: a bar with a total, which says by its name what it is, or what comes before."""
 
-HINT = re.compile(r"/|per|time|sec|tps|tgs|ups|speed|throughput|duration", re.IGNORECASE)
+HINT = re.compile(
+    r"\d ?[a-zµ]{1,12} ?(?:/|per\b)|[a-z] ?/ ?(?:s|sec|second|h|it|iter|step|sample|token|batch|epoch|img|image)s?\b|"
+    r"[_ ]per[_ ]|PerSec|time|sec\b|seconds|tps|tgs|ups|speed|throughput|duration",
+    re.IGNORECASE,
+)
 """What a line has that says a speed; most lines of most logs are looked at no further."""
+
+LONGEST = 1_000
+"""The characters of a line that are looked at."""
 
 WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """The place in a name where another word begins, as in `CurrSamplesPerSec`."""
@@ -71,7 +78,7 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
             continue
         if OF_EVALUATION.search(line) and "train" not in line.lower():
             continue
-        rest = line
+        line = rest = line[:LONGEST]
         for match in WITH_UNIT.finditer(line):
             if ratio(match[2]):
                 known = figure(f"{match[1]} {match[2]}", column("", set()))
