@@ -521,6 +521,23 @@ def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[...
     assert found[1].saved == pytest.approx(1 - math.exp(-0.1), rel=0.05)
 
 
+def refusal(found: Measured, again: Measured, settings: Settings) -> tuple[str, str]:
+    """Return what the decision and the report say of a change that was measured `again`, and is not adopted."""
+    choice = Choice(
+        tested=[found],
+        allowed=[found],
+        head_to_heads=[],
+        confirmed=[again],
+        chosen=again,
+        left_out=[],
+        settings=settings,
+        before=None,
+        after=None,
+    )
+    (refused,) = decision_of(choice).refused
+    return refused.why, str(final_conclusion(again.verdict, [found.verdict], [], []))
+
+
 def test_a_gain_that_new_pairs_do_not_confirm_is_told_with_what_they_said(
     supported: Callable[..., Measured], quick: Settings
 ) -> None:
@@ -530,21 +547,9 @@ def test_a_gain_that_new_pairs_do_not_confirm_is_told_with_what_they_said(
     wide = Interval(mean=0.025, lower=-0.3, upper=0.35, p=0.8, n=7)
     undecided = replace(again.verdict, outcome=Outcome.INCONCLUSIVE, effect=wide, reason="too noisy to tell")
     again = replace(again, verdict=undecided)
-    choice = Choice(
-        tested=[found],
-        allowed=[found],
-        head_to_heads=[],
-        confirmed=[again],
-        chosen=again,
-        left_out=[],
-        settings=quick,
-        before=None,
-        after=None,
-    )
-    (refused,) = decision_of(choice).refused
-    told = str(final_conclusion(again.verdict, [found.verdict], [], []))
+    refused, told = refusal(found, again, quick)
 
-    assert re.fullmatch(r".*fresh pairs, it was not confirmed: \+2\.\d % \[.*\], too noisy to tell", refused.why)
+    assert re.fullmatch(r".*fresh pairs, it was not confirmed: \+2\.\d % \[.*\], too noisy to tell", refused)
     assert "not confirmed. Too noisy to tell" in told
     assert "together" not in told
 
@@ -559,21 +564,9 @@ def test_what_could_not_be_measured_again_is_not_said_to_be(
     again = supported(0.3, 0, gradient_checkpointing=False, **levels)
     lost = {"outcome": failed, "effect": None, "status": Status.OUT_OF_MEMORY, "reason": "out of memory: 20 GiB"}
     again = replace(again, verdict=replace(again.verdict, **lost))
-    choice = Choice(
-        tested=[found],
-        allowed=[found],
-        head_to_heads=[],
-        confirmed=[again],
-        chosen=again,
-        left_out=[],
-        settings=quick,
-        before=None,
-        after=None,
-    )
-    (refused,) = decision_of(choice).refused
-    told = str(final_conclusion(again.verdict, [found.verdict], [], []))
+    refused, told = refusal(found, again, quick)
 
-    for said in (refused.why, told):
+    for said in (refused, told):
         assert "could not be measured" in said
         assert "out of memory: 20 GiB" in said.lower().replace("gib", "GiB")
         assert "not confirmed" not in said

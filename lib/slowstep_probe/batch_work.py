@@ -52,11 +52,7 @@ def _kept(mask: Any, ids: torch.Tensor) -> Any:
 
 def _here(count: torch.Tensor) -> Any:
     """Return a count as a number, or as it is if it lies on a device."""
-    return _known(int(count)) if count.device.type == "cpu" else count
-
-
-def _known(count: int | None) -> int | None:
-    return None if count == UNKNOWN else count
+    return _read(count) if count.device.type == "cpu" else count
 
 
 def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
@@ -95,7 +91,9 @@ def total(works: list[Work]) -> Work:
 
 
 def _read(count: Any) -> int | None:
-    return _known(int(count)) if isinstance(count, torch.Tensor) else count
+    """Return a count as a number, wherever it lies; None if it is not known."""
+    number = int(count) if isinstance(count, torch.Tensor) else count
+    return None if number == UNKNOWN else number
 
 
 CHANNELS = (1, 3, 4)
