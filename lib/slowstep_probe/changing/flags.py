@@ -127,7 +127,6 @@ def _set_expandable_segments(value: bool) -> None:
 
 
 PROCESS = "process."
-TRACING = "process.tracing"
 
 
 @dataclass(frozen=True)
@@ -144,6 +143,8 @@ class Flag:
     """Tells the value that a program gives to such a function."""
     instead: Callable[..., Any] = lambda original, *args, **kwargs: None
     """Does what is done where a program calls such a function, with the function and its arguments."""
+    readers: tuple[tuple[Any, str, Callable[..., Any]], ...] = ()
+    """Functions that read what it does, each as its owner and its name, and what answers in their place."""
     grows: bool = False
     """True if setting it acts on what exists then, so that it is set again when training begins."""
 
@@ -171,13 +172,14 @@ FLAGS: dict[str, Flag] = {
         lambda: torch.backends.cudnn.benchmark, _set_benchmark, "torch.backends.cudnn.benchmark"
     ),
     "process.expandable_segments": Flag(expandable_segments, _set_expandable_segments, "PYTORCH_CUDA_ALLOC_CONF"),
-    TRACING: Flag(
+    "process.tracing": Flag(
         tracing,
         _end_tracing,
         "tracemalloc.start",
         ((tracemalloc, "start"), (cProfile.Profile, "enable")),
         said=lambda given: True,
         instead=_traced_briefly,
+        readers=((tracemalloc, "take_snapshot", _snapshot),),
     ),
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }
@@ -201,8 +203,8 @@ class Flags:
         """Begin."""
         for key in self._asked():
             flag = FLAGS[key]
-            if key == TRACING:
-                patches.around(tracemalloc, "take_snapshot", _snapshot)
+            for owner, name, answer in flag.readers:
+                patches.around(owner, name, answer)
             for owner, name in flag.setters:
                 called = flag.call if len(flag.setters) == 1 else f"{owner.__name__}.{name}"
                 patches.around(owner, name, self._overruled(key, called))
