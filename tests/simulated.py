@@ -10,8 +10,8 @@ import numpy as np
 
 from slowstep.environment.machine import TOOLS, Machine
 from slowstep.factors import CATALOGUE, Contrast, combine
-from slowstep.judgement.baseline_facts import BaselineFacts, baseline_facts
-from slowstep.judgement.comparison import LOOKS, change
+from slowstep.judgement.comparison import LOOKS
+from slowstep.judgement.run_facts import RunFacts, baseline_facts
 from slowstep.measure.simulated import Regime
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.measure.simulated.regimes import STEPS
@@ -130,7 +130,7 @@ def facts(
     observed: dict | None = None,
     seen: int = 2000,
     profile: ProfileRecord | None = None,
-) -> BaselineFacts:
+) -> RunFacts:
     """Facts from a baseline that was `seen` for so many steps and spends `shares` of them, give or take `noise`."""
     jitter = around(0.0, noise or 1e-12, 6)
     blocks = [block([0.1] * 5, shares={p: s * (1 + j) for p, s in shares.items()}, padding=padding) for j in jitter]
@@ -141,7 +141,7 @@ def facts(
         observed={"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1} | (observed or {}),
     )
     aa = ComparisonRecord(baseline=trial, treatment=trial, pairs=paired)
-    found = baseline_facts(aa, change(paired), [steps_of(blocks, seen)])
+    found = baseline_facts(aa, [steps_of(blocks, seen)])
     return replace(found, profile=profile, places=profile.places if profile else [])
 
 

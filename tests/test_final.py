@@ -374,18 +374,21 @@ def test_what_no_time_was_left_to_confirm_was_not_measured_again(quick: Settings
 def test_a_profile_that_no_time_is_left_for_is_left_out(quick: Settings, tmp_path: Path) -> None:
     """It shows where the time goes, and no verdict rests on it."""
     lab = faster_without_checkpointing(quick, tmp_path, 1e3, SimulatedMeasurer)
-    choice = choose(lab)
-    began, lab.began = lab.began, lab.began - 1e6
-    late = profiles(lab, choice).keys()
-    lab.began = began - 60e3 + 3  # three seconds are left, and a look at some steps takes four
-    short = profiles(lab, choice).keys()
-    lab.began = began
-    early = profiles(lab, choice).keys()
-    lab.began -= 1e6
+    seen = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lab, "is_time_to_profile", lambda self: False)
+        choices = [choose(lab)]
+    began = lab.began
+    # three seconds are left, and a look at some steps takes four
+    for at, moved in (("late", -1e6), ("short", 3 - 60e3), ("early", 0.0), ("afterwards", -1e6)):
+        lab.began = began + moved
+        choices.append(choose(lab))
+        seen[at] = profiles(lab, choices[-1]).keys()
 
-    assert choice.adopted
-    assert late == short == {"baseline"}
-    assert early == profiles(lab, choice).keys() == {"baseline", "final"}
+    assert all(choice.adopted for choice in choices)
+    assert seen["late"] == seen["short"] == {"baseline"}
+    assert seen["early"] == seen["afterwards"] == {"baseline", "final"}
+    assert [choice.remaining is None for choice in choices] == [True, True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from simulated import SHARES, facts, profiled
 from slowstep.factors import CATALOGUE
-from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.bounds import BOUNDS, bound
 from slowstep.judgement.intervals import interval
+from slowstep.judgement.run_facts import RunFacts
 from slowstep.records import Operator
 
 SIZES = {"matmul_parameters": 7e9, "trained_parameters": 7e9, "layers": 32, "hidden_size": 4096, "lora_r": None}
@@ -144,7 +144,7 @@ def in_bf16(peak: float, **observed: object) -> float | None:
     return found and found.ratio
 
 
-def known_in(peak: float, **observed: object) -> BaselineFacts:
+def known_in(peak: float, **observed: object) -> RunFacts:
     """A run of known FLOPs that uses half of its device, which does `peak` FLOP/s in bf16."""
     known = facts(observed=SIZES | observed)
     needed = known.throughput.useful_tokens_per_second * (known.flops.needed - known.flops.attention / 2)

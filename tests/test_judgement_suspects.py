@@ -11,6 +11,7 @@ from simulated import SHARES, facts, profiled
 from slowstep.factors import Meaning
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.wording.causes import WHOLES, causes
@@ -272,6 +273,29 @@ def test_what_stays_at_least_is_said_within_what_is_known() -> None:
 
     assert [] == unexplained([line], [left], MINIMUM)
     assert [] != unexplained([replace(line, ordinary_at_most=0.1)], [left], MINIMUM)
+
+
+def test_what_the_adopted_run_is_seen_to_lose_stays_open() -> None:
+    """The baseline's profile can't tell what a change leaves of a line from the ordinary time beside it; its own can.
+
+    That says nothing of a change which is no part of what is adopted.
+    """
+    (line,) = found(other=0.3)
+    line = replace(line, ordinary=0.05, ordinary_at_most=0.2)
+    halves = replace(
+        verdict("freed_memory", math.log(1.5), left={"other": 0.27}),
+        overrides={"freed_memory": "kept"},
+        left_at_most={"other": 0.3},
+        before={"other": 0.35},
+    )
+    (itself,) = found(other=0.25)
+    seen = Remaining(overrides={"freed_memory": "kept", "num_threads": 1}, ratio=1.5, suspects=[itself])
+    of_another = replace(seen, overrides={"num_threads": 1})
+
+    assert [] == [one.phase for one in causes([halves], [line], MINIMUM) if one.phase == "other"]
+    assert [] == [one.phase for one in causes([halves], [line], MINIMUM, of_another) if one.phase == "other"]
+    (cause,) = [one for one in causes([halves], [line], MINIMUM, seen) if one.phase == "other"]
+    assert cause.ratio == pytest.approx(1 / (1 - itself.share.lower / 1.5))
 
 
 def test_pairs_that_met_no_stall_explain_none() -> None:

@@ -100,6 +100,29 @@ def concluded(quick: Settings, tmp_path: Path) -> Concluded:
     return make
 
 
+def test_what_is_adopted_tells_what_it_still_loses(concluded: Concluded) -> None:
+    """Its own waits are named as shares of its own time, in every form of the answer."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, {"data": 0.2, "forward": 0.2, "backward": 0.6})
+    found = overview(folder)
+    write_summary(folder, found)
+
+    (one,) = found.remains
+    assert one.startswith("Data wait takes 20 %")
+    assert one.endswith("Without that time the run would be +25 % faster still.")
+    assert one in (folder / "summary.md").read_text().replace("\\", "")
+    assert [{"text": one, "phase": "data"}] == json.loads((folder / "summary.json").read_text())["remaining"]
+    assert one in page([found]).replace("&nbsp;", " ")
+
+
+def test_what_is_adopted_and_loses_nothing_says_nothing(concluded: Concluded) -> None:
+    """That is known, and no section of a report stands empty for it."""
+    found = overview(concluded({"gradient_checkpointing=false": 0.4}, HEALTHY))
+
+    assert found.decision.adopted
+    assert [] == found.remains == as_json(found)["remaining"]
+    assert "still loses" not in as_markdown(found) + page([found])
+
+
 def test_what_pays_comes_first_and_what_is_not_allowed_says_how_to_allow_it(concluded: Concluded) -> None:
     """Allowed gains are things to do, the largest first; a larger batch is other training, which the file forbids."""
     gains = {"tokenize=once": 0.2, "gradient_checkpointing=false": 0.4, "per_device_train_batch_size=8": 0.6}

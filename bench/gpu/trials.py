@@ -14,8 +14,8 @@ from slowstep.batch.measuring import measured
 from slowstep.environment.home import ROOT
 from slowstep.factors import Arm
 from slowstep.investigation.asked import sections_asked
-from slowstep.judgement.baseline_facts import flops_of
 from slowstep.judgement.comparison import log_ratios, result_of
+from slowstep.judgement.run_facts import flops_of
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.throughput import throughput
 from slowstep.judgement.verdict import Outcome

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slowstep.final.choice import Choice, choose, profiles
+from slowstep.final.choice import Choice, choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import Lab, open_lab
 from slowstep.investigation.asked import sections_asked
@@ -84,7 +84,6 @@ def _concluded(section: Section, lab: Lab, moved: Sequence[str] = ()) -> Conclud
             return Concluded(section=section, lab=lab)
         if section is FINAL:
             choice = choose(lab)
-            profiles(lab, choice)
             lab.conclude(decision=decision_of(choice))
             return Concluded(section=section, lab=lab, verdicts=choice.verdicts, choice=choice)
         found = lab.test(section.name)

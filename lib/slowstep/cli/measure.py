@@ -12,6 +12,7 @@ from slowstep.batch.cleanup import forget_all_but, forget_other_runs, forget_unf
 from slowstep.batch.measuring import Concluded, measured
 from slowstep.cli.progress import Terminal
 from slowstep.environment.system_errors import explained
+from slowstep.final.choice import causes_of
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.asked import sections_asked
 from slowstep.judgement.verdict import Verdict
@@ -23,7 +24,7 @@ from slowstep.settings import Loaded, SettingsError
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, Section
 from slowstep.text.sentences import sentence
 from slowstep.text.terminal import say
-from slowstep.wording.causes import causes
+from slowstep.wording.remaining import remains
 from slowstep.wording.words import SIGNS, effect
 
 
@@ -86,10 +87,11 @@ def _say(one: Concluded, said: dict[str, Verdict]) -> None:
             say(line)
     elif one.choice is not None:
         _say_verdicts("Other by fresh pairs", [v for v in changed if v.name in said])
-        settings = one.lab.settings
-        for cause in causes(one.choice.verdicts, one.lab.suspects, settings.budget.minimum_effect):
+        for cause in causes_of(one.lab, one.choice):
             say(f"cause: {cause.text}")
         _say_verdicts(FINAL.title, [one.choice.verdict] if one.choice.verdict else [])
+        for lost in remains(one.choice.remaining):
+            say(f"with it: {lost}")
     elif one.moved:
         if one.section is BASELINE:
             shares = ", ".join(one.moved)

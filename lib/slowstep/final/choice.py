@@ -17,10 +17,12 @@ from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import Projection
+from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import best_levels, reconsidered
 from slowstep.records import ProfileRecord
 from slowstep.settings import TESTED_SECTIONS, Settings
+from slowstep.wording.causes import Cause, causes
 
 HEADROOM = 0.95
 """The largest share of the memory that a combination may be expected to fill."""
@@ -48,6 +50,8 @@ class Choice:
     """The final configuration: that of the winner if it is adopted, else the run's own."""
     before: Projection | None
     after: Projection | None
+    remaining: Remaining | None = None
+    """What the winner still loses; None if it is not adopted, or if no time was left to profile it."""
 
     @property
     def candidates(self) -> list[Verdict]:
@@ -109,15 +113,26 @@ def choose(lab: Lab) -> Choice:
         settings=replace(settings, name=f"{lab.settings.name}_final"),
         before=lab.baseline.projection,
         after=lab.evidence.projected(chosen) if adopted else None,
+        remaining=_remaining(lab, chosen) if adopted else None,
     )
 
 
 def profiles(lab: Lab, choice: Choice) -> dict[str, ProfileRecord]:
-    """Return the profiles of the run as it is and, if a combination is adopted and time is left, of the run with it."""
-    found = {"baseline": lab.profile(lab.arm)}
-    if choice.arm and (lab.is_time_to_profile() or lab.evidence.read(lab.evidence.profile_of(choice.arm))):
-        found["final"] = lab.profile(choice.arm)
-    return found
+    """Return the profiles of the run as it is and, if a combination is adopted and was profiled, of the run with it."""
+    final = choice.arm and lab.evidence.read(lab.evidence.profile_of(choice.arm))
+    return {"baseline": lab.profile(lab.arm)} | ({"final": final} if final else {})
+
+
+def causes_of(lab: Lab, choice: Choice) -> list[Cause]:
+    """Return the causes that everything points at which was tested, the adopted configuration among it."""
+    return causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect, choice.remaining)
+
+
+def _remaining(lab: Lab, chosen: Measured) -> Remaining | None:
+    """Have the winner profiled, if time is left, and return what it still loses; None where no profile tells that."""
+    if lab.is_time_to_profile():
+        lab.profile(chosen.contrast.treatment)
+    return lab.evidence.remaining(chosen)
 
 
 def _room(lab: Lab) -> float:

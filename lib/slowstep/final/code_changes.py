@@ -9,14 +9,13 @@ from typing import Any
 from slowstep.command import given
 from slowstep.factors import Meaning, in_code
 from slowstep.factors.factor import Factor, show
-from slowstep.final.choice import Choice
+from slowstep.final.choice import Choice, causes_of
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Outcome
 from slowstep.settings.command import COPIES, Command, digest
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
-from slowstep.wording.causes import causes
 from slowstep.wording.words import effect
 from slowstep_probe.changing.intervention import given_name
 from slowstep_probe.secret import hidden
@@ -45,7 +44,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
         shown = "confirmed" if choice.chosen else "shown to pay"
         late = ": no time was left for that" if choice.chosen and choice.chosen.verdict.untried else ""
         parts += [f"No change of a setting was {shown}, so none is proposed{late}."]
-    lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
+    lost = causes_of(lab, choice)
     lines = [f"- {escape(cause.headline)}" for cause in lost if cause.headline and cause.factor is None]
     if lines:
         parts += ["## Code to look at", "\n".join(lines)]

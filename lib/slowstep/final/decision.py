@@ -27,6 +27,7 @@ def decision_of(choice: Choice) -> Decision:
         after=choice.after,
         step_before=before,
         step_after=after,
+        remaining=choice.remaining,
         memory_before=adopted.record.baseline.memory if adopted and adopted.record else Memory(),
         memory_after=adopted.record.treatment.memory if adopted and adopted.record else Memory(),
     )

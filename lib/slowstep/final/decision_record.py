@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from slowstep.factors import Meaning
 from slowstep.final.alternatives import option_table, options
-from slowstep.final.choice import Choice
+from slowstep.final.choice import Choice, causes_of
 from slowstep.final.script import why_not
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
@@ -16,8 +16,9 @@ from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.text.markdown import code, escape
-from slowstep.wording.causes import Cause, causes
+from slowstep.wording.causes import Cause
 from slowstep.wording.course import course
+from slowstep.wording.remaining import remains
 from slowstep.wording.words import (
     change_of_job,
     effect,
@@ -40,7 +41,7 @@ def decision(lab: Lab, choice: Choice) -> str:
     parts += ["## Options", _options(option_table(options(lab, choice)))]
     if choice.head_to_heads:
         parts += ["Finalists against each other:", hypotheses([m.verdict for m in choice.head_to_heads]).markdown]
-    lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
+    lost = causes_of(lab, choice)
     parts += ["## Decision", _decided(choice, lost)]
     parts += ["## Consequences", _consequences(choice)]
     parts += ["## What would change this decision", _doubts(choice, lost)]
@@ -103,7 +104,8 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
 
 def _consequences(choice: Choice) -> str:
     absent = why_not(choice.settings) if choice.settings.command is None else ""
-    return _job(choice) + f"\n\nThere is no train.py beside this file: {absent}." * bool(absent)
+    lost = [f"What it still loses: {escape(one)}" for one in remains(choice.remaining)]
+    return "\n\n".join([_job(choice), *lost]) + f"\n\nThere is no train.py beside this file: {absent}." * bool(absent)
 
 
 def _job(choice: Choice) -> str:

@@ -19,14 +19,22 @@ from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan, touched_by
 from slowstep.investigation import needed
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.results import Baseline, Measured, Summary
-from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, baseline_facts, flops_of, periodic_event_shares
 from slowstep.judgement.block_length import BlockLength, block_length
-from slowstep.judgement.comparison import change, log_ratios, result_of
+from slowstep.judgement.comparison import log_ratios, result_of
 from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import Peak, peak_of
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch
+from slowstep.judgement.remaining import Remaining
+from slowstep.judgement.run_facts import (
+    WAITS,
+    RunFacts,
+    baseline_facts,
+    changed_facts,
+    flops_of,
+    periodic_event_shares,
+)
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
@@ -212,7 +220,7 @@ class Evidence:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         record, steps = self.noise, self._steps()
         every = [one for of_record in steps.values() for one in of_record]
-        facts = baseline_facts(record, change(record.pairs), every, self.settings.budget.rarest_stall)
+        facts = baseline_facts(record, every, self.settings.budget.rarest_stall)
         if facts is None:
             raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
         profile, observed = self.have(self._profile()), self.observation
@@ -284,9 +292,7 @@ class Evidence:
             return self._job(self.baseline.facts, change.contrast.treatment.settings, change.record)
         return self._job(self.baseline.facts, self.settings)
 
-    def _job(
-        self, facts: BaselineFacts, settings: Settings, change: ComparisonRecord | None = None
-    ) -> Projection | None:
+    def _job(self, facts: RunFacts, settings: Settings, change: ComparisonRecord | None = None) -> Projection | None:
         """Return the job of `settings`. The stalls that blocks missed count before a change and after it alike.
 
         A change that removes them shows that in its pairs, as far as these met any.
@@ -335,6 +341,32 @@ class Evidence:
     def suspects(self) -> list[Suspect]:
         """The phases in which the baseline loses time, whatever the cause."""
         return suspects(self.baseline.facts, self.settings.budget.minimum_effect)
+
+    def remaining(self, change: Measured) -> Remaining | None:
+        """Return what a measured change still loses; None where no profile of the changed run tells that."""
+        arm, record = change.contrast.treatment, change.record
+        profile = self.read(self.profile_of(arm))
+        if not (record and record.pairs and change.verdict.effect and profile) or profile.failed:
+            return None
+        facts = replace(
+            changed_facts(record, self.settings.budget.rarest_stall),
+            peak_flops=self._peak_flops(change),
+            profile=profile,
+            places=profile.places,
+            on_nodes=arm.settings.on_nodes,
+        )
+        return Remaining(
+            overrides=change.verdict.overrides,
+            ratio=change.verdict.effect.ratio,
+            suspects=suspects(facts, self.settings.budget.minimum_effect),
+        )
+
+    def _peak_flops(self, change: Measured) -> float | None:
+        """Return the peak in FLOP/s of the devices of a changed run, in its own arithmetic; None if it is not known."""
+        dtype = next((DTYPES[level.value] for f, level in change.contrast.levels if f is PRECISION), "")
+        facts, record = self.baseline.facts, change.record
+        peak = facts.other_peaks.get(dtype) if dtype else facts.peak_flops
+        return peak and peak * devices(record.treatment) / devices(record.baseline)
 
     # -- hypotheses --
 

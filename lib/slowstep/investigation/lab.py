@@ -293,7 +293,7 @@ class Lab(Shown):
         """Return whether another profile can come to its end in the minutes: after a launch, as long as the first."""
         first = self.baseline.facts.profile
         took = first.seconds + LOOKED_AT_SECONDS if first else 0.0
-        return self.is_time_left() and self._left(1.0) > self._launch_seconds + took
+        return self.measurer is not None and self._left(1.0) > self._launch_seconds + took
 
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
         """Put what was measured among the notebook's verdicts, corrected together as the comparison family `name`."""

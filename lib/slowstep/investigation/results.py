@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from slowstep.environment.limits import usable_cores
 from slowstep.factors import Contrast
-from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.comparison import LOOKS, ComparisonResult
 from slowstep.judgement.course import Course
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection, devices
+from slowstep.judgement.remaining import Remaining
+from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import ComparisonRecord, Memory
@@ -25,7 +26,7 @@ class Baseline:
     """The measured baseline."""
 
     record: ComparisonRecord
-    facts: BaselineFacts
+    facts: RunFacts
     rests_on: list[str]
     """The records whose steps the facts rest on, by folder and name."""
     reading: ComparisonResult
@@ -113,6 +114,8 @@ class Decision:
     """Seconds a step by phase as the run was, in the pairs that confirmed the configuration."""
     step_after: dict[str, float] = field(default_factory=dict)
     """Seconds by phase for the same samples with the configuration, in the same pairs."""
+    remaining: Remaining | None = None
+    """What the adopted configuration still loses; None if nothing is adopted, or if it was not profiled."""
     memory_before: Memory = Memory()
     memory_after: Memory = Memory()
     """The peaks of memory in the same pairs, as the run was and with the configuration."""

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import ALLOWANCE
 from slowstep.judgement.operators import ATTENTION, PRODUCTS, PROFILED_TO, share_of
+from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Evidence
 from slowstep.settings.run import DTYPES
@@ -69,7 +69,7 @@ class Asked:
     """Samples of an epoch; None if not known."""
 
 
-def bound(name: str | None, facts: BaselineFacts, value: Any, epoch_samples: int | None) -> Bound | None:
+def bound(name: str | None, facts: RunFacts, value: Any, epoch_samples: int | None) -> Bound | None:
     """Return the bound called `name` in the catalogue; None where there is none or its facts were not measured.
 
     KeyError for a name that is not in `BOUNDS`.
@@ -77,10 +77,10 @@ def bound(name: str | None, facts: BaselineFacts, value: Any, epoch_samples: int
     return BOUNDS[name](facts, Asked(value=value, epoch_samples=epoch_samples)) if name else None
 
 
-def _arithmetic(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Bound]:
+def _arithmetic(phase: str, words: str) -> Callable[[RunFacts, Asked], Bound]:
     """Make the bound of a phase that does the same work in each step: it can save its share at most."""
 
-    def phase_bound(facts: BaselineFacts, asked: Asked) -> Bound:
+    def phase_bound(facts: RunFacts, asked: Asked) -> Bound:
         share = facts.most(phase)
         why = f"{words} is at most {percentage(share)} of the step"
         return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
@@ -88,10 +88,10 @@ def _arithmetic(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Boun
     return phase_bound
 
 
-def _waiting(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Asked], Bound]:
+def _waiting(phases: Sequence[str], words: str) -> Callable[[RunFacts, Asked], Bound]:
     """Make the bound of phases that wait for something outside the training: they can save their share at most."""
 
-    def wait_bound(facts: BaselineFacts, asked: Asked) -> Bound:
+    def wait_bound(facts: RunFacts, asked: Asked) -> Bound:
         share = facts.most(*phases)
         why = f"{words} is at most {percentage(share)} of the step"
         evidence = facts.data_evidence if "data" in phases else facts.evidence
@@ -100,7 +100,7 @@ def _waiting(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Aske
     return wait_bound
 
 
-def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _data(facts: RunFacts, asked: Asked) -> Bound | None:
     """Return the bound by the measured wait, unless batches ready in memory bring something, and maybe more than that.
 
     They do when preparing data slows the computation although nothing waits for it: it holds the interpreter's lock,
@@ -116,7 +116,7 @@ def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return replace(waiting, ratio=ceiling.high, why=why)
 
 
-def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
+def _recomputation(facts: RunFacts, asked: Asked) -> Bound:
     on = bool(facts.observed.get("gradient_checkpointing"))
     if bool(asked.value) == on:
         return Bound(ratio=1.0, why="nothing would change")
@@ -132,7 +132,7 @@ def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
     )
 
 
-def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _recomputed_layers(facts: RunFacts, asked: Asked) -> Bound | None:
     if not facts.observed.get("gradient_checkpointing"):
         return None  # both arms will have checkpointing, and nothing is known of that run yet
     now, layers = int(facts.observed.get("every_n_layers") or 1), int(facts.observed.get("layers") or 0)
@@ -144,7 +144,7 @@ def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
 
 
-def _kernels(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _kernels(facts: RunFacts, asked: Asked) -> Bound | None:
     """Return the bound by the time of attention: another implementation of it can save no more."""
     known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
     if _profiled(facts):
@@ -164,12 +164,12 @@ EAGER = 4.0
 and copies of keys go over tensors of the same size, and other implementations do without them."""
 
 
-def _profiled(facts: BaselineFacts) -> bool:
+def _profiled(facts: RunFacts) -> bool:
     """Return whether the profile's operators make up the time. On a device that stands idle, their launch does."""
     return facts.profile is not None and (facts.profile.device == "cpu" or facts.profile.idle <= BUSY)
 
 
-def _fusion(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _fusion(facts: RunFacts, asked: Asked) -> Bound | None:
     """Return the bound by all that is not a product of matrices: a compiled graph fuses that, and multiplies as before.
 
     None where the bound says nothing.
@@ -184,7 +184,7 @@ def _fusion(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return bound if bound.ratio < TELLS_NOTHING else None
 
 
-def _device_peak(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _device_peak(facts: RunFacts, asked: Asked) -> Bound | None:
     """Return the bound by the device: every useful token at its peak, no recomputation, half of the attention left out.
 
     None where the device could do twice as much or more, which says nothing about the change.
@@ -202,7 +202,7 @@ LAUNCH = 10e-6
 """The seconds, roughly, that calling an operator takes beside its arithmetic, from Python and under the profiler."""
 
 
-def _fixed(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _fixed(facts: RunFacts, asked: Asked) -> Bound | None:
     """Return what batches so many times as large may bring, by what is seen of the time that grows with them: a guess.
 
     Data, copies, pauses and the arithmetic of the passes grow. The calls of operators do not, nor does the update, nor
@@ -222,7 +222,7 @@ def _fixed(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up((1 - 1 / asked.value) * fixed), why=why, suffices=False)
 
 
-def _precision(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _precision(facts: RunFacts, asked: Asked) -> Bound | None:
     """Return the bound by products of matrices in another precision, at its peak, with all else done in no time.
 
     All positions are computed in it, padding and recomputation as well. On a processor that emulates the precision,
@@ -245,10 +245,10 @@ def _precision(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=then / computed, why=why, suffices=then / computed < EMULATED)
 
 
-def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Bound | None]:
+def _event(event: str, every: str = "") -> Callable[[RunFacts, Asked], Bound | None]:
     """Make the bound of an event: its share of the job, less what stays if only its interval `every` is longer."""
 
-    def event_bound(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    def event_bound(facts: RunFacts, asked: Asked) -> Bound | None:
         rare = facts.periodic_events.get(event, 0.0)
         if rare is None:
             return None
@@ -266,12 +266,12 @@ def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Boun
     return event_bound
 
 
-def _cpu_only(known: Callable[[BaselineFacts, Asked], Bound]) -> Callable[[BaselineFacts, Asked], Bound | None]:
+def _cpu_only(known: Callable[[RunFacts, Asked], Bound]) -> Callable[[RunFacts, Asked], Bound | None]:
     """Restrict a bound to runs on a CPU. With a GPU such work makes the host wait, which moves time between phases."""
     return lambda facts, asked: known(facts, asked) if facts.observed.get("device") == "cpu" else None
 
 
-def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _padding(facts: RunFacts, asked: Asked) -> Bound | None:
     useful = facts.throughput.useful_share
     if useful is None:
         return None
@@ -291,7 +291,7 @@ def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share) / useful, why=why)
 
 
-def _positions(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _positions(facts: RunFacts, asked: Asked) -> Bound | None:
     """Return what goes with all padding if each position takes the same time: a guess, which refutes nothing."""
     useful = facts.throughput.useful_share
     if useful is None or asked.value == "max_length":
@@ -301,16 +301,16 @@ def _positions(facts: BaselineFacts, asked: Asked) -> Bound | None:
     )
 
 
-def _sampling(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _sampling(facts: RunFacts, asked: Asked) -> Bound | None:
     return _padding(facts, Asked(value="longest", epoch_samples=None)) if asked.value == "group_by_length" else None
 
 
-def _quadratic(facts: BaselineFacts) -> float | None:
+def _quadratic(facts: RunFacts) -> float | None:
     """Return the share of the time, 0 to 1, that attention's quadratic part may take; None without FLOPs."""
     return min(ALLOWANCE * facts.flops.attention_share, 0.9) if facts.flops else None
 
 
-def _attention(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _attention(facts: RunFacts, asked: Asked) -> Bound | None:
     useful = facts.throughput.useful_share
     if facts.flops is None or useful is None or asked.value > int(facts.observed.get("max_length") or 0):
         return None
@@ -322,7 +322,7 @@ def _attention(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share) / useful, why=why)
 
 
-def _lora_rank(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _lora_rank(facts: RunFacts, asked: Asked) -> Bound | None:
     if facts.flops is None:
         return None
     share = min(ALLOWANCE * facts.flops.adapter_share, 0.9)
@@ -331,7 +331,7 @@ def _lora_rank(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share), why=why)
 
 
-def _epoch_start(facts: BaselineFacts, asked: Asked) -> Bound | None:
+def _epoch_start(facts: RunFacts, asked: Asked) -> Bound | None:
     if not asked.epoch_samples:
         return None
     epoch = asked.epoch_samples / facts.throughput.samples_per_second
@@ -340,7 +340,7 @@ def _epoch_start(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share), why=why)
 
 
-BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
+BOUNDS: dict[str, Callable[[RunFacts, Asked], Bound | None]] = {
     "data": _data,
     "batches": _waiting(("data", "host_to_device"), "waiting for batches and copying them to the device"),
     "optimizer": _arithmetic("optimizer", "the optimizer"),

@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.operators import PROFILED_TO, Part, beside, line_of_loop, looped, pause, places, training
 from slowstep.judgement.ranks import Skew, collectives, node_of_rank, skew
+from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
@@ -114,7 +114,7 @@ def lost(steps: Timeline, flops: TokenFlops | None) -> dict[str, Interval]:
     return found
 
 
-def suspects(facts: BaselineFacts, minimum: float) -> list[Suspect]:
+def suspects(facts: RunFacts, minimum: float) -> list[Suspect]:
     """Return the phases whose lost time is certainly worth a gain of `minimum` (0.05 for 5 %); largest first."""
     least = minimum / (1 + minimum)
     found = [_suspect_wait(facts, phase, least) for phase in WAITING]
@@ -139,10 +139,13 @@ class Left:
     absence of a loss after proves nothing."""
     steps: float = 1.0
     """The steps that the changed run takes for what the baseline does in one."""
+    lost: Mapping[str, float] = field(default_factory=dict)
+    """What is certainly lost of it, where a profile of the changed run tells that."""
 
     def least_of(self, suspect: Suspect) -> float:
         """Return the least that is left of what a suspect loses."""
-        return max(0.0, self.least[suspect.phase] - suspect.ordinary_at_most * self.steps)
+        beyond_ordinary = self.least[suspect.phase] - suspect.ordinary_at_most * self.steps
+        return max(0.0, beyond_ordinary, self.lost.get(suspect.phase, 0.0))
 
     def most_of(self, suspect: Suspect) -> float:
         """Return the most that is left of what a suspect loses; all of the time if that is not known."""
@@ -177,7 +180,7 @@ def gone(suspect: Suspect, left: Left) -> bool:
     return met(suspect, left) and left.most_of(suspect) <= LITTLE * suspect.share.lower
 
 
-def achieved(facts: BaselineFacts, phase: str) -> float | None:
+def achieved(facts: RunFacts, phase: str) -> float | None:
     """Return the rate at which a pass computes, as a share of the device's peak; None where that is not known."""
     tokens, peak = facts.throughput.padded_tokens_per_second, facts.peak_flops
     if facts.flops is None or not tokens or not peak or not facts.share(phase):
@@ -186,7 +189,7 @@ def achieved(facts: BaselineFacts, phase: str) -> float | None:
     return work * tokens / facts.share(phase) / peak
 
 
-def _of_slow_rank(slow: Skew, facts: BaselineFacts, found: Sequence[Suspect | None]) -> Suspect:
+def _of_slow_rank(slow: Skew, facts: RunFacts, found: Sequence[Suspect | None]) -> Suspect:
     """Return the suspect of a rank that the others wait for, with what is known of the phase in which it is slow."""
     known = next((s for s in found if s and s.phase == slow.phase), None)
     node = node_of_rank(slow.rank, facts.on_nodes)
@@ -202,14 +205,14 @@ def _of_slow_rank(slow: Skew, facts: BaselineFacts, found: Sequence[Suspect | No
     )
 
 
-def _suspect_wait(facts: BaselineFacts, phase: str, least: float) -> Suspect:
+def _suspect_wait(facts: RunFacts, phase: str, least: float) -> Suspect:
     named = places(facts.places, phase, NAMED * least)
     why = "it trains nothing" + _now_and_then(facts, phase)
     share = facts.shares[phase]
     return Suspect(phase=phase, share=share, why=why, consists_of=_shown(_within(named, share)))
 
 
-def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | None:
+def _suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
     """Return the time between the phases that is spent at single places or in long steps; None if it is too little.
 
     `least` is the least share of the time that matters, here and in `_suspect_pass`.
@@ -234,7 +237,7 @@ def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | Non
     )
 
 
-def _beside(facts: BaselineFacts, phase: str, loses: Interval) -> dict[str, float]:
+def _beside(facts: RunFacts, phase: str, loses: Interval) -> dict[str, float]:
     """Return the time of a phase beside what it `loses`, as a suspect holds it. Of a pass the loss alone is told."""
     if phase in PASSES:
         return {}
@@ -242,7 +245,7 @@ def _beside(facts: BaselineFacts, phase: str, loses: Interval) -> dict[str, floa
     return {"ordinary": max(0.0, whole - loses.mean), "ordinary_at_most": max(0.0, whole - loses.lower)}
 
 
-def _suspect_pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | None:
+def _suspect_pass(facts: RunFacts, phase: str, least: float) -> Suspect | None:
     """Return the time of a pass beyond its arithmetic of which it is known what it consists of; None if too little."""
     if facts.profile is None:
         return None
@@ -251,7 +254,7 @@ def _suspect_pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | N
     return max((one for one in told if one), key=lambda one: one.share.lower, default=None)
 
 
-def _by_operators(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
+def _by_operators(facts: RunFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
     """Return the suspect of operators beside the arithmetic, or None: those that make a pass longer than its FLOPs."""
     known, excess = sum(part.share for part in named), _beyond_flops(facts, phase)
     if not excess or known < least:
@@ -262,7 +265,7 @@ def _by_operators(facts: BaselineFacts, phase: str, least: float, named: Sequenc
     return Suspect(phase=phase, share=share, why=why, consists_of=_shown(named))
 
 
-def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
+def _in_python(facts: RunFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
     """Return the suspect of Python code in a pass, or None: code that waits, or that calls operators in a loop."""
     together = int(facts.observed.get("world_size") or 1) > 1
     waits = 1.0 if phase in WHERE_RANKS_WAIT and together else collectives(facts.blocks).get(phase, 0.0)
@@ -287,7 +290,7 @@ def _from_profile(known: float, within: Interval) -> Interval:
     return Interval(mean=min(known, upper), lower=min(known / PROFILED_TO, upper), upper=upper, p=1.0, n=within.n)
 
 
-def _beyond_flops(facts: BaselineFacts, phase: str) -> Interval | None:
+def _beyond_flops(facts: RunFacts, phase: str) -> Interval | None:
     """Return the share a pass takes beyond its part by FLOPs; None unless arithmetic binds the other pass."""
     rate = achieved(facts, PASSES[1 - PASSES.index(phase)])
     excess = lost(facts.timeline, facts.flops).get(phase)
@@ -319,7 +322,7 @@ def _excess(steps: Timeline, phase: str, other: str, part: float) -> Interval:
     return difference(steps.phases[phase], part * steps.phases[other], steps.whole)
 
 
-def _now_and_then(facts: BaselineFacts, phase: str) -> str:
+def _now_and_then(facts: RunFacts, phase: str) -> str:
     """Return a note on how often long steps come, if a few of them hold most of the phase; else an empty text."""
     taken = facts.timeline.phases[phase]
     far = long_steps(taken)

@@ -10,13 +10,13 @@ from typing import Any
 from slowstep.factors import Contrast, Meaning, in_code
 from slowstep.factors.factor import show, show_all
 from slowstep.judgement import losses
-from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
+from slowstep.judgement.run_facts import WAITS, RunFacts, flops_of
 from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import sides, speed_up, works
 from slowstep.judgement.timeline import timeline
@@ -131,7 +131,7 @@ class Verdict(Shown):
         return self.effect.ratio - 1 if self.effect else 0.0
 
 
-def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float, epoch: int | None) -> Verdict:
+def before_trial(contrast: Contrast, facts: RunFacts | None, minimum: float, epoch: int | None) -> Verdict:
     """Return the verdict that needs no trial, or an inconclusive one if a trial is needed.
 
     `minimum` is the minimum effect (0.05 for 5 %), and `epoch` the samples of an epoch.

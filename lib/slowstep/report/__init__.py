@@ -31,7 +31,6 @@ from slowstep.report.tables import (
     trials,
     work_parts,
 )
-from slowstep.wording.causes import causes
 
 __all__ = [
     "Chart",
@@ -43,7 +42,6 @@ __all__ = [
     "before_after",
     "best_each_way",
     "bounds",
-    "causes",
     "collective_times",
     "conclusion",
     "device_idle",
@@ -59,6 +57,7 @@ __all__ = [
     "nodes",
     "operators",
     "rank_times",
+    "remaining",
     "reported_claims",
     "reported_conclusion",
     "reported_findings",

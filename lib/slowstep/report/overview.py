@@ -38,6 +38,7 @@ from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course
 from slowstep.wording.held_back import busy, quota
+from slowstep.wording.remaining import remains
 from slowstep.wording.words import PHASE_NAMES, SIGNS, change_of_job, duration, effect, share, size
 
 KINDS = {
@@ -246,6 +247,11 @@ class Overview:
             )
         return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add."
 
+    @property
+    def remains(self) -> list[str]:
+        """Return what the adopted configuration still loses, in sentences; nothing where that is not known."""
+        return remains(self.decision.remaining)
+
     @cached_property
     def memory(self) -> str:
         """Return what the changes do to the peak of memory, as a sentence; empty if nothing is adopted or measured."""
@@ -304,13 +310,14 @@ def overview(folder: Path) -> Overview:
     ended = {run.notebook: run for run in runs}
     spent = [*store.every(PlanRun, "plans"), *summaries.values()]
     decided = final.decision if final else None
+    remaining = decided.remaining if decided else None
     compared = _comparisons(store, summaries)
     twins = [one for one in compared if len(set(one.arms)) == 1]  # the run as it is, and nothing else
     return Overview(
         name=folder.name,
         runs=runs,
         verdicts=sorted(known, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
-        causes=causes(known, baseline.suspects, baseline.minimum_effect) if baseline else [],
+        causes=causes(known, baseline.suspects, baseline.minimum_effect, remaining) if baseline else [],
         headline=_headline(baseline) if baseline else "",
         decided=decided or (Decision() if final else None),
         fails=baseline.fails if baseline else "",

@@ -21,6 +21,7 @@ from slowstep.report.drawing import svg_file
 from slowstep.report.overview import Overview, what
 from slowstep.settings.convert import to_plain
 from slowstep.text.markdown import code, escape
+from slowstep.wording.remaining import still_lost
 from slowstep.wording.words import effect
 
 VERSION = 1
@@ -56,6 +57,8 @@ def as_markdown(found: Overview, picture: str = "") -> str:
         parts.append(_numbered("What to do", lines))
     if found.confirmed:
         parts.append(f"{escape(found.confirmed)} {escape(found.memory)}".rstrip())
+    if found.remains:
+        parts.append("\n".join(["**What it still loses**", "", *(f"- {escape(one)}" for one in found.remains)]))
     if found.beyond:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))
@@ -81,7 +84,7 @@ def _refusal(refused: Refused) -> str:
 
 def as_json(found: Overview) -> dict[str, Any]:
     """Return the summary as plain data. docs/summary.md says what each key means."""
-    decision = found.decision
+    decision, left = found.decision, found.decision.remaining
     return {
         "version": VERSION,
         "slowstep": __version__,
@@ -92,6 +95,7 @@ def as_json(found: Overview) -> dict[str, Any]:
         "causes": [{"text": c.text, "factor": c.factor, "phase": c.phase} for c in found.causes],
         "adopted": _verdict(decision.adopted) if decision.adopted else None,
         "changes": [_verdict(v) for v in found.parts],
+        "remaining": left and [{"text": still_lost(one), "phase": one.phase} for one in left.suspects],
         "refused": [_verdict(r.verdict) | {"why": r.why, "remedy": r.remedy or None} for r in decision.refused],
         "job": {"before": _job(decision.before), "after": _job(decision.after)},
         "step_seconds": {"before": decision.step_before, "after": decision.step_after},

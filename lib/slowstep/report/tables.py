@@ -10,6 +10,7 @@ from slowstep.factors.factor import show
 from slowstep.investigation.results import Baseline, BatchSize, Measured, worth_having
 from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.projection import Projection, devices
+from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.verdict import Verdict
@@ -335,6 +336,13 @@ def lost_time(suspects: Sequence[Suspect]) -> Table:
         ],
         empty="Nothing stands out: the time goes to the passes and the optimizer.",
     )
+
+
+def remaining(found: Remaining | None) -> Table:
+    """List the phases in which the adopted configuration still loses time."""
+    if found is None:
+        return Table([], empty="Not known: nothing is adopted, or no time was left to profile it.")
+    return lost_time(found.suspects)
 
 
 def settings_table(loaded: Loaded) -> Table:

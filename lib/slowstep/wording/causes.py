@@ -12,6 +12,7 @@ from slowstep.factors import ALL_PHASES, Meaning, is_undoing, limited_by, touche
 from slowstep.factors.catalogue.gradient_checkpointing import MOST_TIMES
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
+from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.shares import together
 from slowstep.judgement.suspects import PASSES, WAITING, Suspect, eased, gone, unexplained
 from slowstep.judgement.throughput import speed_up
@@ -73,7 +74,9 @@ class Cause:
         return self.ratio, min(self.ratio, speed_up(self.share.lower)), speed_up(self.share.upper)
 
 
-def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
+def causes(
+    verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float, remaining: Remaining | None = None
+) -> list[Cause]:
     """Return the causes, largest first.
 
     One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
@@ -82,6 +85,7 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     the backward pass are one loss. Limits that nothing else belongs to come last, unless they leave out what the run
     could do without. Wholes (`WHOLES`) come after whatever is a good part of them. Changes are left out that were
     compared beside settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
+    What is adopted leaves at least what it is seen to lose itself (`remaining`).
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
@@ -90,7 +94,8 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     slow = slow_nodes(against_first(verdicts), minimum)
     there = [s for s in suspects if slow and _lies_there(s, slow, changes)]
     suspects = [s for s in suspects if s not in there]
-    open_ones = unexplained(suspects, [v.leaves for v in changes if v.factor not in WHOLES], minimum)
+    left = [remaining.left_by(v) if remaining else v.leaves for v in changes if v.factor not in WHOLES]
+    open_ones = unexplained(suspects, left, minimum)
     explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
     found = [_node_cause(slow, there)] if slow else []
     unchanged = dict[str, Suspect]()

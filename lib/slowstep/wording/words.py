@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
+from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.text.numbers import digits, percentage
 
@@ -131,7 +131,7 @@ def alone(after: Projection) -> Projection:
     return replace(after, low=after.beside[0], high=after.beside[1]) if after.beside else after
 
 
-def proviso(facts: BaselineFacts) -> str:
+def proviso(facts: RunFacts) -> str:
     """Return the condition under which the time of a projected job holds; empty where there is none."""
     if facts.observed.get("device") != "cpu" or facts.observed.get("freed_memory") != "kept":
         return ""

@@ -1,4 +1,4 @@
-"""Facts about the baseline that are known before any factor is tried."""
+"""Facts about a run that its measurements tell: those of the baseline are known before any factor is tried."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ WAITS = ("data", "host_to_device", "communication", "log", "save", "evaluate", "
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineFacts:
-    """Facts about the baseline, from all its steady steps that the investigation has timed in any comparison."""
+class RunFacts:
+    """Facts about one run: the baseline, or what is adopted in its place.
+
+    Those of the baseline rest on all its steady steps that the investigation has timed in any comparison.
+    """
 
     blocks: Sequence[Block]
-    """The blocks of the A/A comparison: several launches of the baseline, measured as a whole."""
-    noise_steps: Sequence[Steps]
-    """The steps of the A/A comparison."""
+    """The blocks of one comparison, measured as a whole; of the baseline those of several launches (A/A)."""
+    own_steps: Sequence[Steps]
+    """The steps of that comparison."""
     timeline: Timeline
     throughput: Throughput
     length: float | None
     """Mean positions a sequence, padding included."""
     flops: TokenFlops | None
     observed: dict[str, object]
-    noise: Interval
-    """The result of the A/A comparison, as a log-ratio."""
     cached_batch_ceiling: Interval | None = None
     """The gain of batches ready in memory, as a log-ratio; None until it is measured."""
     periodic_events: Mapping[str, float | None] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class BaselineFacts:
     other_peaks: Mapping[str, float] = field(default_factory=dict)
     """Its peak in FLOP/s in other arithmetic, by PyTorch's name of that, where it was measured."""
     profile: ProfileRecord | None = None
-    """Some steps of the baseline under the profiler; None if there are none."""
+    """Some steps under the profiler; None if there are none."""
     places: Sequence[Place] = ()
     """The lines of code that the time of some steps went to, of steps without the profiler."""
     on_nodes: Sequence[int] = ()
@@ -67,7 +68,7 @@ class BaselineFacts:
     @cached_property
     def stalls_beyond_blocks(self) -> float:
         """Return the factor by which steps are longer on the mean once waits count that the blocks did not meet."""
-        return (1 - timeline(self.noise_steps).in_stalls(*WAITS)) / (1 - self.timeline.in_stalls(*WAITS))
+        return (1 - timeline(self.own_steps).in_stalls(*WAITS)) / (1 - self.timeline.in_stalls(*WAITS))
 
     @property
     def evidence(self) -> Evidence:
@@ -87,9 +88,7 @@ class BaselineFacts:
         return evidence.steps >= steps_to_see(self.rarest_stall)
 
 
-def baseline_facts(
-    record: ComparisonRecord, noise: Interval, every: Sequence[Steps] = (), rarest_stall: int = 500
-) -> BaselineFacts | None:
+def baseline_facts(record: ComparisonRecord, every: Sequence[Steps] = (), rarest_stall: int = 500) -> RunFacts | None:
     """Return the facts in an A/A record; None if it holds no blocks.
 
     Shares come from `every` step of the baseline that is known, or else from the record's own steps.
@@ -97,17 +96,34 @@ def baseline_facts(
     blocks = [b for pair in record.pairs for b in (pair.baseline, pair.treatment)]
     if not blocks:
         return None
-    observed = record.baseline.observed
     own = [*record.baseline.steps, *record.treatment.steps]
-    return BaselineFacts(
+    return _facts(blocks, own, every or own, record.baseline.observed, rarest_stall)
+
+
+def changed_facts(record: ComparisonRecord, rarest_stall: int = 500) -> RunFacts:
+    """Return the facts about the changed run of a comparison that has pairs."""
+    changed = record.treatment
+    return _facts(
+        [pair.treatment for pair in record.pairs], changed.steps, changed.steps, changed.observed, rarest_stall
+    )
+
+
+def _facts(
+    blocks: Sequence[Block],
+    own: Sequence[Steps],
+    every: Sequence[Steps],
+    observed: dict[str, object],
+    rarest_stall: int,
+) -> RunFacts:
+    """Return the facts that `blocks`, their `own` steps and `every` step that is known tell about one run."""
+    return RunFacts(
         blocks=blocks,
-        noise_steps=own,
-        timeline=timeline(every or own),
+        own_steps=own,
+        timeline=timeline(every),
         throughput=throughput(blocks),
         length=mean_length(blocks, observed),
         flops=flops_of(blocks, observed),
         observed=observed,
-        noise=noise,
         rarest_stall=rarest_stall,
     )
 
