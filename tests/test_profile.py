@@ -157,6 +157,27 @@ def by_micro_batch() -> None:
             loss.backward()
 
 
+def by_gradient() -> None:
+    """Computes the gradients of each example of a batch by itself, as training with differential privacy may."""
+    with torch.profiler.record_function(f"{ANNOTATION}data"):
+        batch = HELD[:60].clone()
+    for row in batch:
+        loss = SMALL(row[:8]).sum()
+        with torch.profiler.record_function(f"{ANNOTATION}backward"):
+            loss.backward()
+        sum(p.grad.pow(2).sum() for p in SMALL.parameters()).sqrt()
+
+
+def by_loaded_micro_batch() -> None:
+    """Computes gradients after each of many small batches, which a loader gives one by one."""
+    for row in HELD[:60]:
+        with torch.profiler.record_function(f"{ANNOTATION}data"):
+            batch = row.clone()
+        loss = SMALL(batch[:8]).sum()
+        with torch.profiler.record_function(f"{ANNOTATION}backward"):
+            loss.backward()
+
+
 def by_shared_layer() -> None:
     """Uses the same weights in all of its layers, as ALBERT does in 24."""
     x = HELD[:, :8]
@@ -201,6 +222,8 @@ def by_deep_network() -> None:
         (by_expert, ("Sequential", 3 * 120)),
         (by_refinement, None),
         (by_micro_batch, None),
+        (by_loaded_micro_batch, None),
+        (by_gradient, ("Sequential", 3 * 60)),
         (by_shared_layer, None),
     ],
 )

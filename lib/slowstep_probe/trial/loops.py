@@ -194,6 +194,10 @@ def _lost(stretch: Sequence[Any]) -> float:
 def _idle(stretch: Sequence[Any], busy: Sequence[tuple[float, float]]) -> float:
     """Return the share of a stretch, 0 to 1, in which no device computes."""
     begin, end = stretch[0].time_range.start, stretch[-1].time_range.end
-    within = busy[max(0, bisect.bisect(busy, (begin, begin)) - 1) : bisect.bisect(busy, (end, end))]
-    covered = sum(max(0.0, min(b, end) - max(a, begin)) for a, b in within)
-    return 1.0 - covered / (end - begin) if end > begin else 1.0
+    return 1.0 - time_within(busy, begin, end) / (end - begin) if end > begin else 1.0
+
+
+def time_within(spans: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+    """Return how long spans, which are in order and do not overlap, last between two moments."""
+    there = spans[max(0, bisect.bisect(spans, (begin, begin)) - 1) : bisect.bisect(spans, (end, end))]
+    return sum(max(0.0, min(b, end) - max(a, begin)) for a, b in there)

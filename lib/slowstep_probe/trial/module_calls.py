@@ -20,7 +20,7 @@ from typing import Any
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from slowstep_probe.graphs import any_made
-from slowstep_probe.trial.loops import Repeated
+from slowstep_probe.trial.loops import Repeated, time_within
 
 OFTEN = 50
 """The fewest calls of one module before a backward pass that are taken for a loop."""
@@ -76,11 +76,14 @@ class ModuleCalls:
             handle.remove()
         self._handles = []
 
-    def repeated(self, borders: Sequence[float], clock: float) -> list[Repeated]:
+    def repeated(
+        self, borders: Sequence[float], clock: float, apart: Sequence[tuple[float, float]] = ()
+    ) -> list[Repeated]:
         """Return the stretches in which modules are called `OFTEN` times or more, in order; none overlaps another.
 
         `borders` are the moments, in order and in us, over which no loop goes: there a backward pass begins, or a step
-        ends. `clock` is what has to be added to this process's clock to be at such a moment.
+        ends. `clock` is what has to be added to this process's clock to be at such a moment. Time in the spans `apart`,
+        in order and in us, between two calls belongs to them: that of the backward passes of their results.
         """
         called = defaultdict[tuple[int, str, int], list[Call]](list)
         for call in self._calls:
@@ -99,19 +102,22 @@ class ModuleCalls:
             if together and calls[0].begin < max(one[-1].end for one in together):
                 together.append(calls)
                 continue
-            found += _loop(together, clock)
+            found += _loop(together, clock, apart)
             together = [calls]
-        return found + _loop(together, clock)
+        return found + _loop(together, clock, apart)
 
 
-def _loop(together: Sequence[Sequence[Call]], clock: float) -> list[Repeated]:
+def _loop(
+    together: Sequence[Sequence[Call]], clock: float, apart: Sequence[tuple[float, float]] = ()
+) -> list[Repeated]:
     """Return the loop of modules that are called by turns, as a list; none if most of the time lies beside them."""
     if not together:
         return []
     every = sorted((call for calls in together for call in calls), key=lambda call: call.begin)
     begin, end = every[0].begin, max(call.end for call in every)
-    within = sum(call.end - call.begin for call in every)
-    beside = sorted(max(0, b.begin - a.end) for a, b in pairwise(every))
+    back = [time_within(apart, 1e-3 * a.end + clock, 1e-3 * b.begin + clock) for a, b in pairwise(every)]
+    within = sum(call.end - call.begin for call in every) + 1e3 * sum(back)
+    beside = sorted(max(0.0, b.begin - a.end - 1e3 * took) for (a, b), took in zip(pairwise(every), back, strict=True))
     fewest = len(beside) - 1 - len(beside) // UNUSUAL
     beside = [gap for at, gap in enumerate(beside) if at < fewest or gap > within]
     if within < MOSTLY * (within + sum(beside)):

@@ -11,7 +11,7 @@ import gzip
 import shutil
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
@@ -25,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from slowstep_probe.measured import Operator, ProfileRecord
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
-from slowstep_probe.trial.module_calls import ModuleCalls
+from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
 
 TOP = 20
 """The most operators that are kept of a profile and of a phase."""
@@ -155,14 +155,37 @@ class Profiling:
         return [end for name, _, end in self._stretches if name == STEP_ENDS]
 
     def _repeated(self) -> list[Repeated]:
-        """Return the stretches in which a module is called again and again, by the trace's clock."""
+        """Return the stretches in which a module is called again and again, by the trace's clock.
+
+        It may be called in a loop within a forward pass, or for the many passes, forth and back, of one batch.
+        """
         stretches = self._stretches
         ends = [begin for name, begin, _ in stretches if name == STEP_ENDS]
         if not ends or len(ends) != len(self._ended):  # a profiler of the program's own stopped this one
             return []
         clock = median(at - 1e-3 * ended for at, ended in zip(ends, self._ended, strict=True))
-        backward = [begin for name, begin, _ in stretches if name == "backward"]
-        return self._calls.repeated(sorted([*ends, *backward]), clock)
+        backward = [(begin, end) for name, begin, end in stretches if name == "backward"]
+        starts = [begin for begin, _ in backward]
+        calls = self._calls.repeated(sorted([*ends, *starts]), clock)
+        return sorted([*calls, *self._passes_of_one_batch(ends, backward, calls, clock)], key=lambda one: one.begin)
+
+    def _passes_of_one_batch(
+        self, ends: Sequence[float], backward: Sequence[tuple[float, float]], calls: Sequence[Repeated], clock: float
+    ) -> list[Repeated]:
+        """Return the stretches in which the model goes forth and back again and again for one batch of the loader.
+
+        Where each pass has a batch of its own, gradients are accumulated, and there is no loop.
+        """
+        fetched = [begin for name, begin, _ in self._stretches if name == "data"]
+        borders, starts = sorted([*ends, *fetched]), [begin for begin, _ in backward]
+
+        def is_of_one_batch(one: Repeated) -> bool:
+            before = bisect.bisect(borders, one.begin) - 1
+            passes = bisect.bisect(starts, one.end) - bisect.bisect(starts, one.begin)
+            return before >= 0 and borders[before] in fetched and passes >= OFTEN
+
+        found = [one for one in self._calls.repeated(borders, clock, apart=backward) if is_of_one_batch(one)]
+        return [one for one in found if not any(one.begin <= within.begin <= one.end for within in calls)]
 
     @cached_property
     def _stretches(self) -> list[tuple[str, float, float]]:
