@@ -364,6 +364,11 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             id="tracing",
         ),
         pytest.param(
+            ("debugs.py",),
+            [Change("process.debug_environment", False, "debug_environment", "CUDA_LAUNCH_BLOCKING")],
+            id="variables that debug",
+        ),
+        pytest.param(
             ("mixed.py",),
             [Change("training_arguments.bf16", False, "autocast", "torch.autocast(")],
             id="autocast switched off",
@@ -717,6 +722,7 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")
     assert "idle_gradients" in proposed("distils.py")
     assert "tracing" in proposed("traced.py")
+    assert "debug_environment" in proposed("debugs.py")
     assert "own_rule" in proposed("own_rule.py")
     commands_own = {
         "trim_padding",
@@ -725,6 +731,7 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
         "idle_gradients",
         "own_rule",
         "tracing",
+        "debug_environment",
     }
     assert not commands_own & proposed(*PLAIN)
     assert "fused" not in proposed(*PLAIN)  # AdamW's is a level of optim

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import os
 import pstats
 import sys
 import tracemalloc
@@ -12,8 +13,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from slowstep_probe.changing.flags import FLAGS, Flags, tracing
+from slowstep_probe.changing.flags import FLAGS, Flags, debug_environment, tracing
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.debug_environment import KEY, environment_of
 from slowstep_probe.patches import Patches
 
 PROFILER = cProfile.Profile()
@@ -77,6 +79,28 @@ def test_a_program_that_reads_what_it_traced_goes_on() -> None:
         patches.remove()
 
     assert (False, 0, True) == (seen, len(snapshot.traces), stats.total_calls < len(kept))
+
+
+def test_variables_that_debug_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are set now, and those that the program sets itself; by no value that switches one off."""
+    patches = Patches()
+    for name, value in (("PYTHONMALLOC", "debug"), ("NCCL_DEBUG", "WARN"), ("CUDA_LAUNCH_BLOCKING", "0")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MKL_VERBOSE", raising=False)
+    before = debug_environment()
+    Flags(Wanted({KEY: False})).attach(patches)
+    try:
+        os.environ["MKL_VERBOSE"] = "1"
+        os.environ.update({"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "A_VARIABLE": "1"})
+        after = debug_environment()
+        others = [os.environ.get(name) for name in ("NCCL_DEBUG", "CUDA_LAUNCH_BLOCKING", "A_VARIABLE")]
+    finally:
+        patches.remove()
+        os.environ.pop("A_VARIABLE", None)
+
+    assert (before, after, others) == ("PYTHONMALLOC=debug", False, ["WARN", "0", "1"])
+    assert environment_of({KEY: False}, {"NCCL_DEBUG": "info", "PATH": "/bin"}) == {"PATH": "/bin"}
+    assert environment_of({}, {"NCCL_DEBUG": "info"}) == {"NCCL_DEBUG": "info"}
 
 
 @pytest.mark.parametrize("value", [True, False])

@@ -16,6 +16,8 @@ import pytest
 import yaml
 from packaging.version import Version
 
+from slowstep import report
+
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 RANGE = re.compile(r"[A-Za-z0-9._-]+>=[0-9]+(\.[0-9]+)*")
@@ -220,3 +222,17 @@ print(len(names))
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) > 40
+
+
+def test_all_that_notebooks_ask_of_the_report_is_there() -> None:
+    """A name that is missing would be met when a notebook runs, at the end of a measurement."""
+    asked = {
+        name
+        for path in (ROOT / "notebooks").glob("*.ipynb")
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "code"
+        for name in re.findall(r"\breport\.(\w+)", "".join(cell["source"]))
+    }
+
+    assert asked <= set(report.__all__)
+    assert [] == [name for name in report.__all__ if not hasattr(report, name)]

@@ -20,14 +20,17 @@ from slowstep_probe.secret import is_secret
 MATTERS = re.compile(
     r"(OMP|MKL|OPENBLAS|NUMEXPR|KMP|GOMP|CUDA|NVIDIA|NCCL|PYTORCH|TORCH|TORCHINDUCTOR|TORCHDYNAMO|TRITON|HF|HUGGINGFACE|"
     r"TRANSFORMERS|TOKENIZERS|DATASETS|ACCELERATE|BITSANDBYTES|KERAS|XDG_CACHE|MALLOC|GLIBC|LD|PYTHON|PL|WANDB|MLFLOW|"
-    r"COMET)_?.*"
+    r"COMET|DNNL|ONEDNN|CUDNN|CUBLAS|CUBLASLT)_?.*"
 )
 
 OF_RANKS = ("PWD", *Rank(number=0, size=1).environment)
 """Environment variables that differ between ranks, or that each process has of its own."""
 
-OF_PYTHON = ("os", "_collections_abc", "collections.abc")
-"""The modules through which a variable is set, whoever sets it."""
+PASSED_BY = (
+    *("os", "_collections_abc", "collections.abc"),
+    *("slowstep_probe.patches", "slowstep_probe.changing.flags"),
+)
+"""The modules through which a variable is set, whoever sets it: Python's, and those that look at what is set."""
 
 READ_FROM_FILE = ("dotenv",)
 """Packages that set variables as their user says."""
@@ -89,7 +92,7 @@ class EarlyEnvironment:
             return
         name, value = (os.fsdecode(one) for one in arguments)
         frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__") in OF_PYTHON:
+        while frame.f_back is not None and frame.f_globals.get("__name__") in PASSED_BY:
             frame = frame.f_back
         by = str(frame.f_globals.get("__name__")).partition(".")[0]
         if os.environ.get(name) != value and (by in READ_FROM_FILE or kind_of(frame.f_code.co_filename) == "user"):

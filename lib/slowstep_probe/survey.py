@@ -24,7 +24,7 @@ import torch.utils.data.dataloader as loading
 
 from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import LIGHTNING
-from slowstep_probe.changing.flags import FLAGS
+from slowstep_probe.changing.flags import FLAGS, Flag
 from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.data_sets import ChangesBetween, OwnDraws, innermost, opened
 from slowstep_probe.late_imports import LateImports
@@ -132,7 +132,7 @@ class Survey:
         )
         for key, flag in FLAGS.items():
             for owner, name in flag.setters:
-                patches.look(owner, name, self._called("flag", flag.call, key))
+                patches.look(owner, name, self._sets(flag, self._called("flag", flag.call, key)))
         if torch.distributed.is_available():
             patches.look(torch.nn.parallel.DistributedDataParallel, "__init__", self._made("ddp"))
             patches.look(torch.distributed, "init_process_group", self._called("processes", "init_process_group"))
@@ -153,6 +153,13 @@ class Survey:
             self._on(module, self._class("Trainer", "lightning"))
         self._watching = True
         sys.addaudithook(self._audit)  # it can't be removed
+
+    def _sets(self, flag: Flag, told: Callable[..., None]) -> Callable[..., None]:
+        def sets(result: Any, *args: Any, **kwargs: Any) -> None:
+            if flag.about(*args, **kwargs):
+                told(result, *args, **kwargs)
+
+        return sets
 
     def _on(self, module: str, action: Callable[[Any], None]) -> None:
         """Have a module looked at once it is imported. One of another version may lack what is looked for."""

@@ -61,6 +61,7 @@ BINDS = {
     "zero_optimization": Binding.MODEL,
     "process.expandable_segments": Binding.ENVIRONMENT,
     "process.garbage_collection": Binding.ENVIRONMENT,
+    "process.debug_environment": Binding.ENVIRONMENT,
     "freed_memory": Binding.ENVIRONMENT,
     "given": Binding.OPTION,
 }

@@ -35,6 +35,7 @@ LINES = {
     "process.deterministic_algorithms": "torch.use_deterministic_algorithms({value})",
     "process.cudnn_benchmark": "torch.backends.cudnn.benchmark = {value}",
     "process.tracing": "without what traces the program (tracemalloc, cProfile, a debugger)",
+    "process.debug_environment": "without variables that debug or log in the environment of the command",
     "process.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{value}  # beside what it holds",
     "process.garbage_collection": "gc.collect(); gc.freeze()  # once, before the loop",
     "ddp.comm_hook": "model.register_comm_hook(…) for {value}",

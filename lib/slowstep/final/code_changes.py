@@ -18,6 +18,7 @@ from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.words import effect
 from slowstep_probe.changing.intervention import given_name
+from slowstep_probe.debug_environment import KEY, debugging
 from slowstep_probe.secret import hidden
 
 
@@ -58,9 +59,11 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
             parts += ["\n".join([said, "", *_lines(one, command)])]
     changed = choice.settings if choice.adopted else lab.settings
     kept, values = changed.freed_memory != lab.settings.freed_memory, changed.given | options(choice)
-    if kept or values:
+    debug = debugging(command.env | command.early) if changed.changes.get(KEY) is False else []
+    if kept or values or debug:
         words = given.words(command, values, (lab.folder / "final").resolve() / COPIES)
-        before = f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
+        before = "".join(["env ", *(f"-u {name} " for name in debug)]) if debug else ""
+        before += f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
         parts += ["## The command", code(before + shlex.join(hidden(words)))]
     return "\n\n".join(parts) + "\n"
 

@@ -17,6 +17,7 @@ from slowstep.settings.command import CHANGES, COPIES, Command, digest
 from slowstep.settings.convert import from_plain
 from slowstep.settings.errors import SettingsError
 from slowstep_probe.changed import files_in
+from slowstep_probe.debug_environment import environment_of
 from slowstep_probe.ranks.rank import PROCESS, SPAWN, SUBPROCESS, way_of
 
 RUN = "run-"
@@ -80,7 +81,7 @@ def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:
         **{name: getattr(changes, name) for name in MADE},
     }
     words = [command.python, *command.options, "-c", entry("changed"), json.dumps(order)]
-    os.execve(command.python, words, dict(env) | command.env | changes.early)
+    os.execve(command.python, words, environment_of(changes.values, dict(env) | command.env | changes.early))
 
 
 def outdated(changes: Changes, command: Command) -> Iterator[str]:

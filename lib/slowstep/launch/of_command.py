@@ -22,6 +22,7 @@ from slowstep.settings.command import Command
 from slowstep.settings.periodic_events import EVENTS, is_rare
 from slowstep.settings.schema import Settings
 from slowstep_probe.changing.intervention import Intervention
+from slowstep_probe.debug_environment import environment_of
 from slowstep_probe.program import Program
 
 OFFLINE = {
@@ -64,7 +65,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
         python=command.python,
         options=tuple(command.options),
         preload=(*ALWAYS, *_modules(settings)),
-        env=environment(env),
+        env=environment(environment_of(settings.changes, env)),
         folder=command.folder,
     )
     return warm(about)

@@ -179,7 +179,10 @@ LONG = 200
 """The letters of a value that is no longer told."""
 
 
-COMMANDS_OWN = ("double_precision", "idle_gradients", "own_rule", "padded_columns", "constant_columns", "tracing")
+COMMANDS_OWN = (
+    *("double_precision", "idle_gradients", "own_rule", "padded_columns", "constant_columns", "tracing"),
+    "debug_environment",
+)
 """Facts that only a command's program has, and that change what can be tried with it."""
 
 

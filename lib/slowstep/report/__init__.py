@@ -26,6 +26,7 @@ from slowstep.report.tables import (
     findings,
     job,
     lost_time,
+    remaining,
     settings_table,
     trial_time,
     trials,

@@ -88,6 +88,8 @@ class Process:
     cudnn_benchmark: bool | None = None
     tracing: bool | None = None
     """False to end what notes each allocation, call or line of a command's program (tracemalloc, cProfile)."""
+    debug_environment: bool | None = None
+    """False to train without the environment variables by which libraries debug and log what they do."""
     expandable_segments: bool | None = None
     """True for device memory in segments that grow (PYTORCH_CUDA_ALLOC_CONF)."""
     garbage_collection: Literal["automatic", "frozen"] | None = None

@@ -17,6 +17,7 @@ import torch
 import torch.autograd.anomaly_mode
 
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.debug_environment import debugging, debugs
 from slowstep_probe.patches import Patches
 
 SDPA = {
@@ -126,6 +127,16 @@ def _set_expandable_segments(value: bool) -> None:
     setter(",".join([*others, f"expandable_segments:{value}"]))
 
 
+def debug_environment() -> str | bool:
+    """Return the variables by which libraries debug what they do, as a command's line has them; False for none."""
+    return " ".join(f"{name}={os.environ[name]}" for name in debugging(os.environ)) or False
+
+
+def _end_debugging(_: bool) -> None:
+    for name in debugging(os.environ):
+        del os.environ[name]
+
+
 PROCESS = "process."
 
 
@@ -139,6 +150,8 @@ class Flag:
     """The function or the attribute by which a program sets it."""
     setters: tuple[tuple[Any, str], ...] = ()
     """The functions by which a program sets it, each as its owner and its name."""
+    about: Callable[..., bool] = lambda *args, **kwargs: True
+    """Tells whether a call of such a function is one, by its arguments."""
     said: Callable[[Any], Any] = lambda given: given
     """Tells the value that a program gives to such a function."""
     instead: Callable[..., Any] = lambda original, *args, **kwargs: None
@@ -180,6 +193,14 @@ FLAGS: dict[str, Flag] = {
         said=lambda given: True,
         instead=_traced_briefly,
         readers=((tracemalloc, "take_snapshot", _snapshot),),
+    ),
+    "process.debug_environment": Flag(
+        debug_environment,
+        _end_debugging,
+        "os.environ",
+        ((type(os.environ), "__setitem__"),),
+        about=lambda env, name, value: debugs(name, value),
+        said=lambda env: True,
     ),
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }
@@ -224,7 +245,8 @@ class Flags:
     def _overruled(self, key: str, name: str) -> Callable[..., Any]:
         def called(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             # a loader's worker has flags of its own, and its thread that pins memory sets what it likes
-            if os.getpid() != self._process or threading.get_ident() != self._thread:
+            elsewhere = os.getpid() != self._process or threading.get_ident() != self._thread
+            if elsewhere or not FLAGS[key].about(*args, **kwargs):
                 return original(*args, **kwargs)
             self._calls[key] += 1
             if self._calls[key] <= NOTED:  # it may be set in each step

@@ -113,6 +113,22 @@ FACTORS = (
         accepts=one_of(False),
     ),
     Factor(
+        name="debug_environment",
+        title="Variables that debug",
+        hypothesis="An environment variable that was set to find a fault is still set, and has a library wait, check "
+        "or log in each step.",
+        cause=lambda before, after: f"What {before} asks for in the environment",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; a fault is told later, and with less",
+        **section("process.debug_environment", default=False),
+        touches=ALL_PHASES,
+        examples=(False,),
+        requires=of_a_command("debug_environment", "environment with variables that debug"),
+        proposes=only(False),
+        undoes=True,
+        accepts=one_of(False),
+    ),
+    Factor(
         name="cudnn_benchmark",
         title="Choice of convolution kernels",
         hypothesis="cuDNN takes a kernel by rule, where timing its kernels for each shape would find a faster one.",
