@@ -298,6 +298,41 @@ def test_what_the_adopted_run_is_seen_to_lose_stays_open() -> None:
     assert cause.ratio == pytest.approx(1 / (1 - itself.share.lower / 1.5))
 
 
+def test_a_loss_that_another_change_uncovers_is_none_that_the_first_leaves() -> None:
+    """Workers hide the loading, until a second change makes the computing faster than the loader: both are adopted."""
+    workers = verdict("dataloader_num_workers", math.log(2.0), left={"data": 0.0})
+    workers = replace(
+        workers, overrides={"workers": 4}, left_at_most={"data": 0.01}, before={"data": 0.6}, name="workers=4"
+    )
+    (again,) = found(data=0.3)
+    both = Remaining(overrides={"workers": 4, "bf16": True}, ratio=3.0, suspects=[again])
+    alone, together = (causes([workers], found(data=0.6), MINIMUM, known) for known in (None, both))
+
+    assert alone == together
+    assert [cause.factor for cause in together] == ["dataloader_num_workers"]
+
+
+def test_what_changes_take_away_together_is_not_said_to_stay() -> None:
+    """Each leaves a part, and the run with both of them loses nothing there."""
+    waiting = found(data=0.6)
+    parts = [
+        replace(
+            verdict(f"{name}", math.log(1.4), left={"data": 0.3}),
+            overrides={name: True},
+            left_at_most={"data": 0.32},
+            before={"data": 0.6},
+        )
+        for name in ("pin_memory", "dataloader_num_workers")
+    ]
+    both = Remaining(overrides={"pin_memory": True, "dataloader_num_workers": True}, ratio=2.3)
+    apart, together = (
+        " ".join(cause.text for cause in causes(parts, waiting, MINIMUM, known)) for known in (None, both)
+    )
+
+    assert "still loses at least" in apart
+    assert "still loses at least" not in together
+
+
 def test_pairs_that_met_no_stall_explain_none() -> None:
     """Where the baseline of the same pairs did not wait either, that nobody waits there says nothing of the change."""
     (waiting,) = found(data=0.6)

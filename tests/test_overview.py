@@ -108,7 +108,7 @@ def test_what_is_adopted_tells_what_it_still_loses(concluded: Concluded) -> None
 
     (one,) = found.remains
     assert one.startswith("Data wait takes 20 %")
-    assert one.endswith("Without that time the run would be +25 % faster still.")
+    assert one.endswith("Without that time the run would be +25 % [+25, +25] faster still.")
     assert one in (folder / "summary.md").read_text().replace("\\", "")
     assert [{"text": one, "phase": "data"}] == json.loads((folder / "summary.json").read_text())["remaining"]
     assert one in page([found]).replace("&nbsp;", " ")

@@ -20,13 +20,18 @@ class Remaining:
     overrides: dict[str, Any]
     """The settings that it changes."""
     ratio: float
-    """Its throughput over that of the run as it is."""
+    """Its throughput over that of the run as it is: shares of its wall time, over this, are shares of the run's."""
     suspects: list[Suspect] = field(default_factory=list)
     """The phases in which it loses time, as shares of its own wall time; largest first."""
 
+    def holds(self, v: Verdict) -> bool:
+        """Return whether a change is a part of it."""
+        return v.overrides.items() <= self.overrides.items()
+
     def left_by(self, v: Verdict) -> Left:
-        """Return what a change leaves: at least what the changed run is seen to lose, if the change is a part of it."""
-        if not v.overrides.items() <= self.overrides.items():
-            return v.leaves
-        lost = {s.phase: s.share.lower / self.ratio for s in self.suspects if s.rank is None}
-        return replace(v.leaves, lost=lost)
+        """Return what a change leaves. Of one that is a part of it, the changed run shows how much that is.
+
+        A loss that another part has uncovered is none that the change leaves.
+        """
+        seen = {s.phase: s.share.lower / self.ratio for s in self.suspects}
+        return replace(v.leaves, seen=seen) if self.holds(v) else v.leaves

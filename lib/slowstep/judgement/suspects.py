@@ -139,13 +139,14 @@ class Left:
     absence of a loss after proves nothing."""
     steps: float = 1.0
     """The steps that the changed run takes for what the baseline does in one."""
-    lost: Mapping[str, float] = field(default_factory=dict)
-    """What is certainly lost of it, where a profile of the changed run tells that."""
+    seen: Mapping[str, float] | None = None
+    """What is certainly lost with all that is adopted, this change among it; None where no profile of that tells it."""
 
     def least_of(self, suspect: Suspect) -> float:
-        """Return the least that is left of what a suspect loses."""
-        beyond_ordinary = self.least[suspect.phase] - suspect.ordinary_at_most * self.steps
-        return max(0.0, beyond_ordinary, self.lost.get(suspect.phase, 0.0))
+        """Return the least that is left of what a suspect loses: of what is seen, no more than this change leaves."""
+        if self.seen is not None:
+            return max(0.0, min(self.seen.get(suspect.phase, 0.0), self.most_of(suspect)))
+        return max(0.0, self.least[suspect.phase] - suspect.ordinary_at_most * self.steps)
 
     def most_of(self, suspect: Suspect) -> float:
         """Return the most that is left of what a suspect loses; all of the time if that is not known."""
@@ -230,7 +231,7 @@ def _suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
         share = replace(share, mean=in_stalls, lower=max(0.0, share.lower - rest), upper=share.upper - rest)
     if share.mean < least:
         return None
-    why = "it lies between the phases and trains nothing" + _now_and_then(facts, "other")
+    why = "it trains nothing" + _now_and_then(facts, "other")
     beside_it = _beside(facts, "other", share)
     return Suspect(
         phase="other", share=share, why=why, consists_of=_shown(_within(named, facts.shares["other"])), **beside_it

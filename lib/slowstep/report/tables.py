@@ -20,6 +20,7 @@ from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.text.numbers import percent
+from slowstep.wording.lost import gain_without
 from slowstep.wording.words import (
     NOT_MEASURED,
     PHASE_NAMES,
@@ -328,7 +329,7 @@ def lost_time(suspects: Sequence[Suspect]) -> Table:
             {
                 "phase": PHASE_NAMES[s.phase],
                 "share of the wall time": share_span(s.share),
-                "without it": f"up to {percent(s.ratio)}",
+                "without it": gain_without(s),
                 "because": s.why,
                 "consists of": "; ".join(s.consists_of) or "not known",
             }

@@ -20,6 +20,7 @@ from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import best_levels
 from slowstep.text.numbers import percent
 from slowstep.text.sentences import capitalised
+from slowstep.wording.lost import consists, gain_without, takes
 from slowstep.wording.words import effect, phase_named, share, share_span, time_taken
 
 MOST_SHOWN = 3
@@ -104,7 +105,8 @@ def causes(
         limit = next((v for v in limits if _takes_part(v, suspect)), None)
         likely = None if parts else _likely_change(suspect, verdicts)
         if parts:
-            found.append(_cause_in_part(suspect, stays, parts, _beyond(suspect, verdicts, limit, parts)))
+            beyond = _beyond(suspect, verdicts, limit, parts)
+            found.append(_cause_in_part(suspect, stays, parts, beyond, _changed(parts, remaining)))
         elif likely:
             found.append(_undecided_cause(suspect, likely))
         else:
@@ -206,7 +208,7 @@ def _node_cause(slow: SlowNodes, there: Sequence[Suspect]) -> Cause:
         f"{slow.against} than on node {slow.numbers[0]}, and where all train together each step waits for the slowest. "
         "That is the most that can be had from nodes that are all alike."
     )
-    seen = [f"{_subject(s)} takes {share_span(s.share)} of the time; {s.why}." for s in there]
+    seen = [f"{takes(s)}; {s.why}." for s in there]
     text = " ".join([text, *seen])
     headline = (
         f"{are} slow; with nodes that are all alike the run would be at most about {percent(slow.gain.ratio)} faster."
@@ -285,7 +287,7 @@ def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | N
 
 def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     text = (
-        f"{_subject(suspect)} takes {share_span(suspect.share)} of the time; {suspect.why}. "
+        f"{takes(suspect)}; {suspect.why}. "
         f"Under {v.shown} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
         "chance here: more pairs, or a quieter machine, would decide it."
     )
@@ -294,10 +296,12 @@ def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     )
 
 
-def _cause_in_part(suspect: Suspect, stays: float, parts: Sequence[Verdict], beyond: str) -> Cause:
-    """Return the cause of a phase with the supported changes that take a part of its time away."""
+def _cause_in_part(suspect: Suspect, stays: float, parts: Sequence[Verdict], beyond: str, after: str) -> Cause:
+    """Return the cause of a phase with the supported changes that take a part of its time away.
+
+    `after` names what is changed where it still loses what `stays`.
+    """
     best, *others = sorted(parts, key=lambda v: -v.gain)
-    after = "that change" if len(parts) == 1 else "these changes"
     loses = f"With {after} the run still loses at least {share(stays)} of today's time in {phase_named(suspect.phase)}."
     lost = _lost(suspect, suspect.ratio)
     still_open = f"{lost} {loses} {beyond}"
@@ -314,6 +318,13 @@ def _cause_in_part(suspect: Suspect, stays: float, parts: Sequence[Verdict], bey
         headline=_headline(suspect, "what stays of it", speed_up(stays)),
         still_open=still_open,
     )
+
+
+def _changed(parts: Sequence[Verdict], remaining: Remaining | None) -> str:
+    """Return what is changed in a run that is known to lose something still."""
+    if remaining and all(remaining.holds(v) for v in parts):
+        return "all that is adopted"
+    return "that change" if len(parts) == 1 else "these changes"
 
 
 def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], beyond: str) -> Cause:
@@ -393,15 +404,14 @@ def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect) -> Cause:
 
 def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "that time") -> str:
     """Return what a phase takes, why that is lost, what it consists of, and what it would bring, in sentences."""
-    consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
-    takes = f"{_subject(suspect)} takes {share_span(suspect.share)} of the time; {suspect.why}{explained}.{consists}"
-    return f"{takes} Without {without} the run would be {percent(ratio)} faster than today."
+    parts = f"{takes(suspect)}; {suspect.why}{explained}. {consists(suspect)}".rstrip()
+    gain = gain_without(suspect) if ratio == suspect.ratio else percent(ratio)
+    return f"{parts} Without {without} the run would be {gain} faster than today."
 
 
 def _headline(suspect: Suspect, without: str, ratio: float) -> str:
     where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
-    takes = f"{_subject(suspect)} takes {share_span(suspect.share)} of the time{where}"
-    return f"{takes}; without {without} the run would be about {percent(ratio)} faster."
+    return f"{takes(suspect)}{where}; without {without} the run would be about {percent(ratio)} faster."
 
 
 def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None, parts: Sequence[Verdict] = ()) -> str:
@@ -409,11 +419,6 @@ def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None
     if limit and all(_fits(v, limit.effect.ratio) for v in parts):
         return capitalised(_no_more_than(limit))
     return _where_it_goes(suspect, verdicts, "all of it" if parts else "it")
-
-
-def _subject(suspect: Suspect) -> str:
-    """Return the phase as the subject of a sentence."""
-    return capitalised(phase_named(suspect.phase))
 
 
 def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> str:

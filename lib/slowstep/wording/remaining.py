@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
-from slowstep.text.numbers import percent
-from slowstep.text.sentences import capitalised
-from slowstep.wording.words import phase_named, share_span
+from slowstep.wording.lost import consists, gain_without, takes
 
 MOST_SHOWN = 3
 """The most phases that are named."""
@@ -19,7 +17,5 @@ def remains(remaining: Remaining | None) -> list[str]:
 
 def still_lost(suspect: Suspect) -> str:
     """Return what a phase of the adopted configuration loses, in sentences."""
-    takes = f"{capitalised(phase_named(suspect.phase))} takes {share_span(suspect.share)} of the time that is left"
-    consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
-    without = f"Without that time the run would be {percent(suspect.ratio)} faster still."
-    return f"{takes}; {suspect.why}.{consists} {without}"
+    lost = f"{takes(suspect, 'the time that is left')}; {suspect.why}. {consists(suspect)}".rstrip()
+    return f"{lost} Without that time the run would be {gain_without(suspect)} faster still."
