@@ -64,6 +64,31 @@ def test_what_grows_is_told_with_its_phase_and_its_size(lengths: tuple[int, ...]
     assert {one.steps for one in first} == {most}
 
 
+def burst(i: np.ndarray) -> dict[str, np.ndarray]:
+    """Something else on the machine makes one phase longer for a while, which runs on all cores."""
+    return {"backward": np.where(i < 60, 3.0, 1.0)}
+
+
+def test_what_one_time_alone_shows_is_told_as_no_more_than_that() -> None:
+    """Two arms that train beside each other meet the same load of the machine; a second launch does not."""
+    found = [courses(run(seed, burst, (250, 250)), 0.05, epoch=8 * 70, times=(0, 0)) for seed in range(20)]
+    again = [courses(run(seed, burst, (250,) * 4), 0.05, epoch=8 * 70, times=(0, 0, 1, 1)) for seed in range(20)]
+
+    assert {one.once for each in found for one in each} == {True}
+    assert {one.once for each in again for one in each} == {False}
+    assert "seen at one time alone" in course(found[0])
+    assert "seen at one time alone" not in course(again[0])
+
+
+def test_what_grows_through_the_whole_of_a_launch_is_seen_in_both_its_halves() -> None:
+    """No load of the machine that comes and goes does that."""
+    found = [courses(run(seed, lambda i: {"forward": 1 + i / 100}, (600,)), 0.05) for seed in range(20)]
+    began = [courses(run(seed, lambda i: {"forward": np.where(i < 300, 1.0, 3.0)}, (600,)), 0.05) for seed in range(20)]
+
+    assert sum(one.once for each in found for one in each) <= 1
+    assert {one.once for each in began for one in each} == {True}
+
+
 def test_what_fills_is_told_as_passing() -> None:
     found = courses(run(1, lambda i: {"data": 1 + 30 * np.exp(-i / 100)}, (600, 40, 30)), 0.05)
     assert [one.phase for one in found] == ["data"]
@@ -87,7 +112,7 @@ def test_what_is_over_with_the_first_epoch_is_told_so(epoch: int) -> None:
 
 
 def test_what_comes_with_the_second_epoch_has_no_pace_at_which_it_goes_on() -> None:
-    found = courses(run(0, lambda i: {"forward": np.where(i < 290, 1.0, 4.0)}, (600,)), 0.05, epoch=2400)
+    found = courses(run(0, lambda i: {"forward": np.where(i < 290, 1.0, 4.0)}, (600, 600)), 0.05, epoch=2400)
     assert [(one.phase, one.grows, one.epoch, one.adds_a_step_in) for one in found] == [("forward", True, 300, None)]
     assert "figures of the first epoch don't hold for later ones" in course(found)
 

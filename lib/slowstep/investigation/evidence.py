@@ -247,7 +247,7 @@ class Evidence:
             unprofiled=profile.failed,
             block_length=self.block_length,
             courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
-            projection=None if self._courses else self._job(facts, self.settings),
+            projection=None if self._changes_pace else self._job(facts, self.settings),
             fails=self._fails(record, observed),
         )
 
@@ -280,11 +280,20 @@ class Evidence:
     @cached_property
     def _courses(self) -> list[Course]:
         """The phases in which steps become longer or shorter as training goes on."""
-        return courses(self._early_steps, self.settings.budget.minimum_effect, samples_of_epoch(self.noise) or 0)
+        arms = [range(len(arm.steps)) for arm in (self.noise.baseline, self.noise.treatment)]
+        times = [time for arm in arms for time in arm]  # both arms of a launch train beside each other
+        times += range(len(times), len(self._early_steps))
+        epoch = samples_of_epoch(self.noise) or 0
+        return courses(self._early_steps, self.settings.budget.minimum_effect, epoch, times)
+
+    @property
+    def _changes_pace(self) -> bool:
+        """True if the baseline's steps are known to keep no one pace."""
+        return not all(one.once for one in self._courses)
 
     def projected(self, change: Measured) -> Projection | None:
         """Return the job after a change; None if its size is not known, or if its steps keep no one pace."""
-        return None if self._courses else self.at_one_pace(change)
+        return None if self._changes_pace else self.at_one_pace(change)
 
     def at_one_pace(self, change: Measured | None = None) -> Projection | None:
         """Return the job, or that after a change, as if its steps kept the pace that was measured."""
@@ -394,7 +403,8 @@ class Evidence:
         device = str(record.baseline.observed.get("device", self.device))
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
         verdict = judge(prior, contrast, record, least, device, self._stalling, self.noise)
-        warned = [passing(one) for one in self._courses if not one.grows and _touches(contrast, one.phase)]
+        passes = [one for one in self._courses if not (one.grows or one.once)]
+        warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
         return Measured(contrast=contrast, verdict=verdict, record=record)
 

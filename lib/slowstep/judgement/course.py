@@ -11,18 +11,21 @@ of the same steps, as `stretches` says.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowstep.judgement.stretches import FEWEST, Cut, Ratios, all_at_once, by_chance, cut, ends, strength
+from slowstep.judgement.stretches import FEWEST, Cut, Ratios, all_at_once, by_chance, cut, ends, halves, strength
 from slowstep.records import PHASES, ProfileRecord, Steps
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 
 P = 0.005
 """The two-sided p of a course. Ten phases are looked at by two tests, so it is about 10 % in all, before the size is
 asked for."""
+
+P_ONCE = 0.05
+"""The two-sided p of a course at one time: in one launch, or in one half of it for a change that goes on."""
 
 LEAST = 0.1
 """The least relative change of a step's time that is told. No two phases drift quite alike, so phases of healthy runs
@@ -62,6 +65,8 @@ class Course:
     """The steps of an epoch, if those that were watched go beyond one: trials let an epoch go on without end."""
     where: str = ""
     """The line of code at which its time grows; empty if that is not known."""
+    once: bool = False
+    """True if it was seen at one time alone: what else the machine did then may have made it."""
 
     @property
     def change(self) -> float:
@@ -84,14 +89,18 @@ class Course:
         return round(self.step / (self.last - self.first) * self.steps * 2 / 3)
 
 
-def courses(launches: Iterable[Steps], least: float, epoch: float = 0.0) -> list[Course]:
+def courses(
+    launches: Sequence[Steps], least: float, epoch: float = 0.0, times: Sequence[int] | None = None
+) -> list[Course]:
     """Return the phases that make steps longer or shorter as training goes on, the largest change first.
 
     `least` is the least relative change of a step's time that matters; one below `LEAST` is never told. `epoch` is the
-    samples of an epoch, 0 where that is not known.
+    samples of an epoch, 0 where that is not known. Launches that trained beside each other have the same one of
+    `times`; without it, none did.
     """
-    watched = [cut(steps, epoch) for steps in launches if steps.phases and len(steps) >= 2 * FEWEST]
-    search = _Search(watched, math.log1p(max(least, LEAST)))
+    known = zip(launches, range(len(launches)) if times is None else times, strict=True)
+    watched = [(cut(steps, epoch), time) for steps, time in known if steps.phases and len(steps) >= 2 * FEWEST]
+    search = _Search([one for one, _ in watched], [time for _, time in watched], math.log1p(max(least, LEAST)))
     found: list[str] = []
     while open_ones := search.open(found):
         # where one phase grows, every other one falls beside it: the one that changes leaves the others steady
@@ -110,6 +119,8 @@ class _Search:
     """The search for what phases change."""
 
     launches: Sequence[Cut]
+    times: Sequence[int]
+    """The time at which each launch trained, as a number."""
     least: float
     """The least change of a step's time that is told, as a difference of logarithms."""
 
@@ -130,7 +141,8 @@ class _Search:
         change, too.
         """
         told_by = [phase for phase in PHASES if phase not in phases and phase not in beside]
-        seen = [Ratios(one, one.seconds(phases), one.seconds(told_by)) for one in self.launches]
+        launches = zip(self.launches, self.times, strict=True)
+        seen = [Ratios(one, one.seconds(phases), one.seconds(told_by), time) for one, time in launches]
         seen = [one for one in seen if one.rest.any()]
         if not any(one.own.any() for one in seen):
             return None
@@ -156,9 +168,19 @@ class _Search:
             steps=steps,
             epoch=known if at_epoch else 0,
             beyond_epoch=known if not at_epoch and known < steps else 0,
+            once=len(_times(watched, at_epoch, sense)) < 2,
         )
         by_clock = math.log(raw[1] / raw[0]) / math.log(found.change) if found.change > 0 else 0.0
         return found if by_clock >= OF_STEP else None
+
+
+def _times(launches: Sequence[Ratios], at_epoch: bool, sense: float) -> set[tuple[int, int]]:
+    """Return the times at which a change in this sense is seen by itself: launches, and halves of one that goes on."""
+    parts = [(one, 0) for one in launches]
+    if not at_epoch:
+        parts = [(half, number) for one in launches for number, half in enumerate(halves(one))]
+    each = [(one.time, number, strength([one], across=at_epoch)) for one, number in parts]
+    return {(time, number) for time, number, own in each if own * sense > 0 and by_chance(own) <= P_ONCE}
 
 
 def placed(one: Course, profile: ProfileRecord, together: bool = False) -> Course:

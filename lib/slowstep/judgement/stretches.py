@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -81,10 +81,18 @@ class Ratios:
     """Seconds a step in the phases that are judged, shape (n,)."""
     rest: np.ndarray
     """Seconds a step in those that they are told by, shape (n,)."""
+    time: int = 0
+    """The number of the time at which the launch trained."""
 
     def of_rest(self, seconds: np.ndarray) -> np.ndarray:
         """Return seconds as multiples of the rest, shape (n,)."""
         return seconds / np.maximum(self.rest, NOTHING)
+
+
+def halves(one: Ratios) -> list[Ratios]:
+    """Return the first half of a launch's stretches and the second."""
+    own, rest = (np.array_split(each, 2) for each in (one.own, one.rest))
+    return [replace(one, own=a, rest=b) for a, b in zip(own, rest, strict=True)]
 
 
 def strength(launches: Sequence[Ratios], across: bool) -> float:

@@ -36,7 +36,7 @@ from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
 from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
-from slowstep.wording.course import course
+from slowstep.wording.course import course, surely
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import remains
 from slowstep.wording.words import PHASE_NAMES, SIGNS, change_of_job, duration, effect, share, size
@@ -48,6 +48,10 @@ KINDS = {
     Meaning.DIAGNOSTIC: "a limit, nothing to train with",
 }
 """The classes of changes in words that need no explanation."""
+
+
+NOTHING_TOLD = 2.0
+"""The ratio from which on what pairs could have told from chance is nothing that anybody would look for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,8 @@ class Overview:
     minimum_effect: float
     course: str
     """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
+    perhaps: str
+    """What may become of them: what was seen at one time alone, in sentences; empty for nothing."""
     machine: str
     trained: bool
     """True if any of its notebooks trains. The audit of reported figures does not."""
@@ -166,7 +172,7 @@ class Overview:
             return "No change that may be made here was shown and confirmed to be faster. The causes below say why."
         open_ones = self.of(Outcome.INCONCLUSIVE)
         undecided = f" {len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
-        undecided += f" For {len(self.untried)} no time was left." if self.untried else ""
+        undecided += f" For {_hypotheses(len(self.untried))} no time was left." if self.untried else ""
         undecided += f" {self._untestable}" if self._untestable else ""
         found = f"; {self.headline}" if self.headline else ""
         return f"No cause was shown{found}.{undecided}"
@@ -241,9 +247,9 @@ class Overview:
             return ""
         pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
         if self.single:
-            why = "the first one was chosen for being large"
             return (
-                f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since {why}."
+                f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since these "
+                "pairs have chosen nothing."
             )
         return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add."
 
@@ -280,18 +286,27 @@ class Overview:
     def certainty(self) -> str:
         """Return how small an effect this machine can show, and what else kept it busy; empty if neither is known."""
         if self.noise is None or not math.isfinite(self.noise):
-            return self.busy
+            return f"{self.busy} {self.perhaps}".strip()
         told = (
             "A few pairs of the run with itself differ by chance alone, and a gain of "
             f"{percent(self.noise)} could have been told from that. Comparisons with more pairs can show less; noisier "
             "changes need more."
         )
-        return f"{told} {self.busy}".rstrip()
+        if self.noise >= NOTHING_TOLD:
+            told = (
+                "The run differs so much from itself that its few pairs could have told nothing from chance: it was "
+                "measured for too short a time, or something else kept the machine busy."
+            )
+        return " ".join(filter(None, (told, self.busy, self.perhaps)))
 
     @cached_property
     def took(self) -> str:
         """Return how long the investigation took; empty if that is not known."""
         return f"Took {duration(self.seconds)}." if self.seconds else ""
+
+
+def _hypotheses(count: int) -> str:
+    return f"{count} {'hypothesis' if count == 1 else 'hypotheses'}"
 
 
 def overview(folder: Path) -> Overview:
@@ -302,6 +317,7 @@ def overview(folder: Path) -> Overview:
     about = store.read(Description, *DESCRIPTION)
     summaries = {s.notebook: s for s in _of_what_is_described(store.every(Summary, "summaries"), about)}
     final, baseline = summaries.get(FINAL.notebook), summaries.get(BASELINE.notebook)
+    latest = (final or baseline) if baseline else None  # it knows more steps of the run as it is
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
         for v in summaries[name].verdicts:
@@ -317,18 +333,19 @@ def overview(folder: Path) -> Overview:
         name=folder.name,
         runs=runs,
         verdicts=sorted(known, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
-        causes=causes(known, baseline.suspects, baseline.minimum_effect, remaining) if baseline else [],
-        headline=_headline(baseline) if baseline else "",
+        causes=causes(known, latest.suspects, latest.minimum_effect, remaining) if latest else [],
+        headline=_headline(latest) if latest else "",
         decided=decided or (Decision() if final else None),
         fails=baseline.fails if baseline else "",
         unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline", now, "was not measured"),
         undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, now, "has not run"),
-        shares={phase: share.mean for phase, share in baseline.shares.items()} if baseline else {},
+        shares={phase: share.mean for phase, share in latest.shares.items()} if latest else {},
         noise=baseline.noise if baseline else None,
         busy=busy(_blocks(compared)),
         quota=quota(_blocks(twins)),
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
-        course=course(baseline.courses) if baseline else "",
+        course=course(surely(baseline.courses)) if baseline else "",
+        perhaps=course([one for one in baseline.courses if one.once]) if baseline else "",
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         now=_now(about, decided),

@@ -16,7 +16,7 @@ from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import GREEN, GREY, Chart
 from slowstep.report.contrast import text_on
 from slowstep.report.overview import Overview
-from slowstep.wording.words import PHASE_NAMES, alone, cost, decimals_more, duration, hours, money, share
+from slowstep.wording.words import PHASE_NAMES, alone, cost, decimals_more, duration, hours, money, phase_named, share
 
 NOW, AFTER = "now", "with the changes"
 
@@ -100,7 +100,8 @@ def step(found: Overview) -> Chart | None:
     if not found.shares:
         return None
     largest = sorted(found.shares.items(), key=lambda one: -one[1])[:2]
-    said = "Most of a step is " + " and ".join(f"{PHASE_NAMES[p]} ({share(s)})" for p, s in largest) + "."
+    begin = "Most of a step is" if sum(s for _, s in largest) > 0.5 else "The largest parts of a step are"
+    said = f"{begin} {' and '.join(f'{phase_named(p)} ({share(s)})' for p, s in largest)}."
     percent = {NOW: {p: 100 * s for p, s in found.shares.items()}}
     return _stacked(percent, "per cent of a step", said, lambda value: share(value / 100))
 

@@ -9,10 +9,18 @@ from slowstep.text.numbers import percentage
 from slowstep.text.sentences import capitalised
 from slowstep.wording.words import duration, phase_named
 
+ONCE = "That was seen at one time alone, so something else on this machine may have done it; more minutes would tell."
+"""What has to be said of a change that no second time has shown."""
+
 
 def course(found: Sequence[Course]) -> str:
     """Return what becomes of the steps as training goes on, in sentences; empty if they keep their pace."""
     return " ".join(_told(one) for one in found)
+
+
+def surely(found: Sequence[Course]) -> list[Course]:
+    """Return those that were seen at more than one time."""
+    return [one for one in found if not one.once]
 
 
 def _told(one: Course) -> str:
@@ -30,6 +38,8 @@ def _told(one: Course) -> str:
             f"the first third of the {one.steps:,} steps watched and {last} in the last, so steps become "
             f"{percentage(by)} {how}."
         )
+    if one.once:
+        return f"{text} {ONCE}"
     if not one.grows:
         return f"{text} What costs there passes, at least in part, so figures hold for the beginning of training."
     if one.epoch:
