@@ -9,7 +9,7 @@ import pytest
 
 from simulated import block
 from slowstep.judgement.intervals import one_launch
-from slowstep.judgement.projection import Projection, project
+from slowstep.judgement.projection import Projection, project, unknown
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.settings.command import Command
@@ -95,6 +95,7 @@ def test_too_few_pairs_give_no_job(job: Settings, pairs: int) -> None:
     few = measured(*EVEN_BLOCKS[:pairs])
 
     assert project(job, few, None) is None
+    assert "fewer than 3 pairs" in unknown(job, few)
     assert project(job, EVEN, None, few) is None
 
 

@@ -173,6 +173,17 @@ def test_what_to_do_says_what_it_is_now_and_what_becomes_of_the_memory(concluded
     assert as_json(found)["memory_bytes"] == {"before": 2**30, "after": 2**30}
 
 
+def test_a_job_of_fewer_tokens_is_told_apart_from_a_faster_one(concluded: Concluded) -> None:
+    """Its hours fall by both, and its throughput is that of a token."""
+    found = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    after = found.decision.after
+    cut = replace(after, parts=after.parts | {"training steps": after.parts["training steps"] / 2})
+    shorter = replace(found, decided=replace(found.decision, after=cut))
+
+    assert "throughput with" in found.answer
+    assert "throughput a token, on fewer tokens a sample with" in shorter.answer
+
+
 def test_the_answer_says_what_was_shown_and_may_not_be_adopted(concluded: Concluded) -> None:
     """That nothing was shown would not be true."""
     found = overview(concluded({"per_device_train_batch_size=8": 0.6}, **{"allow.semantics": False}))

@@ -25,7 +25,7 @@ from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import Peak, peak_of
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.notes import passing
-from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch
+from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
     WAITS,
@@ -68,6 +68,9 @@ PRECISION = CATALOGUE["precision"]
 
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
+
+NO_ONE_PACE = "its steps keep no one pace, as 00_baseline says"
+"""The reason why the job of a run is not projected whose steps become longer or shorter."""
 
 FAILED = (Status.CRASHED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.LOSS_NOT_FINITE)
 """How a run fails that trains by itself. That its training ends is no failure there."""
@@ -248,6 +251,7 @@ class Evidence:
             block_length=self.block_length,
             courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
             projection=None if self._changes_pace else self._job(facts, self.settings),
+            unprojected=NO_ONE_PACE if self._changes_pace else unknown(self.settings, record),
             fails=self._fails(record, observed),
         )
 

@@ -37,6 +37,8 @@ class Baseline:
     """The reason why the baseline could not be profiled; empty if it was."""
     projection: Projection | None
     """The real job; None if its size or its speed is not known, or if its steps keep no one pace."""
+    unprojected: str = ""
+    """The reason why the job is not projected, as a clause; empty if it is."""
     fails: str = ""
     """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
     courses: Sequence[Course] = ()

@@ -52,6 +52,17 @@ def devices(trial: TrialRecord) -> int:
     return int(seen.get("world_size") or 1) if seen.get("device") == "cuda" else 1
 
 
+def unknown(settings: Settings, noise: ComparisonRecord) -> str:
+    """Return what is missing for a projection of the job, as a clause; an empty text if nothing is."""
+    if len(noise.pairs) < LOOKS[0]:
+        return f"the run was compared with itself in fewer than {LOOKS[0]} pairs, so its speed is not known well enough"
+    if not settings.job.epochs:
+        return "how many epochs the real job has is not known: give job.epochs, and job.samples"
+    if not settings.job.samples and not samples_of_epoch(noise):
+        return "how large an epoch of the real job is, is not known: give job.samples"
+    return ""
+
+
 def project(
     settings: Settings,
     noise: ComparisonRecord,
@@ -70,13 +81,11 @@ def project(
     the same epoch.
     """
     job, trial = settings.job, change.treatment if change else noise.baseline
-    if not job.epochs or any(len(one.pairs) < LOOKS[0] for one in (noise, change) if one):
+    if unknown(settings, noise) or (change and len(change.pairs) < LOOKS[0]):
         return None
     assumed = []
     if not job.samples:
         known = samples_of_epoch(noise)
-        if not known:
-            return None
         assumed = [f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"]
         job = replace(job, samples=known)
         settings = replace(settings, job=job)

@@ -50,6 +50,9 @@ KINDS = {
 """The classes of changes in words that need no explanation."""
 
 
+FEWER = 0.05
+"""The part by which a job must become shorter beyond what its throughput says, to be one of fewer tokens a sample."""
+
 NOTHING_TOLD = 2.0
 """The ratio from which on what pairs could have told from chance is nothing that anybody would look for."""
 
@@ -153,7 +156,7 @@ class Overview:
             return f"Nothing is decided yet: {self.undecided}."
         if adopted and before and after:
             assumed = f", if {after.assumed}" if after.assumed else ""
-            whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput"
+            whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput{self._fewer_tokens}"
             return f"{whole}{self._with}{assumed}.{self._besides}"
         if adopted:
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
@@ -176,6 +179,13 @@ class Overview:
         undecided += f" {self._untestable}" if self._untestable else ""
         found = f"; {self.headline}" if self.headline else ""
         return f"No cause was shown{found}.{undecided}"
+
+    @property
+    def _fewer_tokens(self) -> str:
+        """What has to be said of a job that becomes shorter than its throughput says: it trains on fewer tokens."""
+        before, after = (p.parts["training steps"] for p in (self.decision.before, self.decision.after))
+        shorter = before / after / self.decision.adopted.effect.ratio
+        return " a token, on fewer tokens a sample" if shorter > 1 + max(self.minimum_effect, FEWER) else ""
 
     @property
     def _untestable(self) -> str:

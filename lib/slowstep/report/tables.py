@@ -50,11 +50,6 @@ FINAL_FILES = {
 """Files that the last notebook writes, each with its use. The parameter file beside them is named after the
 investigation."""
 
-NOT_PROJECTED = (
-    "Not projected: job.samples and job.epochs of the parameter file would say how large the real job is, its speed "
-    "must be known from three pairs at least, and its steps must keep one pace (00_baseline says so where they do not)."
-)
-
 NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 
@@ -272,7 +267,7 @@ def job(baseline: Baseline) -> Table:
     """List the parts of the real job at the baseline's speed, with its cost."""
     p = baseline.projection
     if p is None:
-        return Table([], empty=NOT_PROJECTED)
+        return _not_projected(baseline)
     rows = [
         {"part": name, "time": duration(seconds), "share": share(seconds / p.seconds)}
         for name, seconds in p.parts.items()
@@ -304,10 +299,15 @@ def work_parts(baseline: Baseline) -> Table:
     return Table([*rows, {"part": "recomputed, beyond the needed", "MFLOP a token": again, "share": ""}])
 
 
-def before_after(before: Projection | None, after: Projection | None) -> Table:
+def _not_projected(baseline: Baseline) -> Table:
+    return Table([], empty=f"Not projected: {baseline.unprojected}.")
+
+
+def before_after(baseline: Baseline, after: Projection | None) -> Table:
     """List hours and cost of the real job with the old configuration and the new one."""
+    before = baseline.projection
     if before is None:
-        return Table([], empty=NOT_PROJECTED)
+        return _not_projected(baseline)
     rows = [
         {"configuration": name, "time [interval]": hours(p), "cost [interval]": money(p), "steps": p.steps}
         for name, p in (("before", before), ("after", after))
