@@ -17,7 +17,7 @@ from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.judgement.verdicts_together import holm, reconsidered
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import percent, told_apart
 
 MINIMUM = 0.05
 
@@ -42,6 +42,23 @@ def judged(made: Contrast, measured: ComparisonRecord, device: str = "cuda") -> 
 def took(gains: list[float], **about: object) -> ComparisonRecord:
     """A record of pairs with those gains, whose treatment did what was asked."""
     return record(pairs(gains), observed={"tokenize": "once"}, **about)
+
+
+def test_an_end_that_looks_like_its_limit_is_shown_apart_from_it(tokenize: Contrast) -> None:
+    """A reader who sees +5.0 beside +5.0 % would take "below" for a mistake."""
+    falling = (judged(tokenize, took(around(0.05 - k * 2e-4, 1e-5))) for k in range(100))
+    below = next(v for v in falling if v.outcome is Outcome.REFUTED)
+    clear = judged(tokenize, took(around(0.0, 0.001)))
+
+    assert below.outcome is clear.outcome is Outcome.REFUTED
+    assert below.reason.startswith("the whole interval lies below the minimum effect of +5.0 % (up to +4.9")
+    assert "(up to" not in clear.reason
+    assert ("+4.97 %", "-0.01 %", "", "") == (
+        told_apart(1.0497, 1.05),
+        told_apart(0.9999, 1.0),
+        told_apart(1.05, 1.05),
+        told_apart(1.04, 1.05),
+    )
 
 
 @pytest.mark.parametrize(("workers", "outcome"), [(0, Outcome.INCONCLUSIVE), (2, Outcome.REFUTED)])

@@ -21,7 +21,7 @@ from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import sides, speed_up, works
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
-from slowstep.text.numbers import MOST, percent, percentage, signed
+from slowstep.text.numbers import MOST, percent, percentage, signed, told_apart
 from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 from slowstep_probe.measured import WHY_NOT
@@ -255,24 +255,32 @@ def span(effect: Interval) -> str:
 
 def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     effect, least = read.effect, 1 + minimum
+    above = _end("from", read.effect.low, 1.0)
     if effect.high < least:
-        return Outcome.REFUTED, f"the whole interval lies below the minimum effect of {percent(least)}"
+        beside = _end("up to", effect.high, least)
+        return Outcome.REFUTED, f"the whole interval lies below the minimum effect of {percent(least)}{beside}"
     if effect.low > 1 and effect.ratio >= least:
         return (
             Outcome.SUPPORTED,
-            f"the whole interval lies above zero, and the gain reaches the minimum effect of {percent(least)}",
+            f"the whole interval lies above zero{above}, and the gain reaches the minimum effect of {percent(least)}",
         )
     if effect.low > 1:
         return (
             Outcome.INCONCLUSIVE,
-            f"the whole interval lies above zero, and after {effect.n} pairs it is not known whether the gain reaches "
-            f"the minimum effect of {percent(least)}",
+            f"the whole interval lies above zero{above}, and after {effect.n} pairs it is not "
+            f"known whether the gain reaches the minimum effect of {percent(least)}",
         )
     return (
         Outcome.INCONCLUSIVE,
         f"after {effect.n} pairs both no gain and the minimum effect of {percent(least)} are possible; "
         f"in this noise an effect below {percent(min(read.detectable, MOST))} could not have been seen",
     )
+
+
+def _end(which: str, end: float, limit: float) -> str:
+    """Return a note with more decimals on an end of an interval that looks like the limit it is held against."""
+    shown = told_apart(end, limit)
+    return f" ({which} {shown})" if shown else ""
 
 
 def _failure(record: ComparisonRecord) -> tuple[Outcome, str] | None:

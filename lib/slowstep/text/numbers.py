@@ -34,3 +34,11 @@ def signed(ratio: float) -> str:
 def percent(ratio: float) -> str:
     """Return a ratio as a signed percentage with two or three digits: 1.052 -> +5.2 %, 1.523 -> +52 %."""
     return f"{signed(ratio)} %"
+
+
+def told_apart(ratio: float, limit: float) -> str:
+    """Return a ratio as a percentage with as many decimals as show it beside a limit; "" if `percent` shows that."""
+    if ratio == limit or signed(ratio) != signed(limit):
+        return ""
+    shown = ((f"{100 * (one - 1):+.{decimals}f} %" for one in (ratio, limit)) for decimals in range(2, 9))
+    return next((own for own, other in shown if own != other), "")
