@@ -189,8 +189,12 @@ def _factor_cause(v: Verdict, ratio: float, text: str) -> Cause:
 
 def _limit_cause(v: Verdict) -> Cause:
     costs = f"{v.cause} costs {time_taken(v.effect)} of the time"
-    headline = f"{costs}; without it the run would be at most about {percent(v.effect.ratio)} faster."
-    return replace(_factor_cause(v, v.effect.ratio, f"{costs}: {_no_more_than(v)}"), headline=headline)
+    undoing = is_undoing(v.factor)
+    where = f" ({v.shown})" if undoing and v.lines else ""
+    headline = f"{costs}{where}; without it the run would be at most about {percent(v.effect.ratio)} faster."
+    text = f"{costs}: {_no_more_than(v)}"
+    cause = _factor_cause(v, v.effect.ratio, text)
+    return replace(cause, headline=headline, still_open=text if undoing else "")
 
 
 def _lies_there(suspect: Suspect, slow: SlowNodes, changes: Sequence[Verdict]) -> bool:
@@ -261,6 +265,8 @@ def _listed(changes: Sequence[Verdict]) -> str:
 
 def _no_more_than(v: Verdict) -> str:
     most = f"the most that can be had from {limited_by(v.factor)} is {effect(v.effect)}"
+    if is_undoing(v.factor):
+        return f"{most}, shown by {v.shown}. That trial is no training to keep: the program itself has to be changed."
     return f"{most}, shown by {v.shown}, which is a limit and nothing to train with."
 
 
