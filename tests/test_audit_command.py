@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench.cases import PAGE, RESULTS, page
+from slowstep.audit import audit
+from slowstep.audit.terminal_lines import answer
 from slowstep.cli.main import main
 from slowstep.factors.factor import show
 from slowstep.investigation.results import NotebookRun
 from slowstep.records import Store
+from slowstep.report.overview import overview
 from slowstep.settings import LEVEL_SECTIONS, load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,6 +29,18 @@ def test_a_parameter_file_is_audited(audited: Path) -> None:
     assert "sequence_length" in (folder / "case_001_experiment.yaml").read_text(encoding="utf-8")
     assert load(folder / "case_001_experiment.yaml").settings.name == "case_001_experiment"
     assert not (folder / "records" / "comparisons").exists()
+
+
+def test_the_index_tells_what_an_audit_found(audited: Path) -> None:
+    """At one glance: what becomes of the claims, and why; of a table without claims, how its first rows compare."""
+    claims, rows = (overview(audited / name).answer for name in ("case_001", "speeds_csv"))
+    contradicted = answer(audit(load(ROOT / "params" / "case_000.yaml").settings))
+
+    assert re.match(r"Of 4 claims: 4 contradicted. “.+”: .+ was claimed", contradicted)
+    assert re.match(r"Of \d+ claims: \d+ holds?, \d+ undecided", claims)
+    assert " as fast as " in rows or "can't be compared" in rows
+    assert claims.endswith(nothing := "Reported figures were audited, and nothing was trained.")
+    assert rows.endswith(nothing)
 
 
 def test_a_table_is_audited_by_itself(audited: Path) -> None:

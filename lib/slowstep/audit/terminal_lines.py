@@ -18,6 +18,30 @@ from slowstep.text.visible import visible
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
 
 
+def headline(audit: Audit) -> str:
+    """Return what becomes of the claims, or how many findings there are, as a sentence."""
+    counts = {j: sum(c.judgement is j for c in audit.claims) for j in Judgement}
+    named = {j: SIGNS[j].split(" ", 1)[1] for j in Judgement}
+    words = [f"{n} {named[j].removesuffix('s') if n > 1 else named[j]}" for j, n in counts.items() if n]
+    if words:
+        return f"Of {counted(len(audit.claims), 'claim')}: {', '.join(words)}."
+    return f"{counted(len(audit.faults), 'finding')}." if audit.faults else "The figures agree with each other."
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things with the thing's name."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def answer(audit: Audit) -> str:
+    """Return what the figures say, as a reader asks first: of the claims, and why of the first that does not hold."""
+    contradicted = next((c for c in audit.claims if c.judgement is Judgement.CONTRADICTED), None)
+    if contradicted is None:
+        rows = [sentence(text) for text in compared(audit)][:1] if not audit.claims else []
+        return visible(" ".join([headline(audit), *rows]))
+    return visible(f"{headline(audit)} “{contradicted.claim.text}”: {sentence(contradicted.reason)}")
+
+
 def compared(audit: Audit) -> list[str]:
     """Compare every measured row with the first one, at equal work or with a doubt; impossible rows are left out."""
     measured = with_speed(r for r in audit.runs if r.label not in audit.impossible)

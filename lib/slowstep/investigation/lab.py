@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 
 from slowstep.audit import Audit
 from slowstep.audit.model_sizes import audited
+from slowstep.audit.terminal_lines import answer
 from slowstep.factors import Arm, Contrast, comparison_family, plan
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.order import by_promise, least_seconds_of
 from slowstep.investigation.permission import allowed_by, supported
-from slowstep.investigation.results import Baseline, Decision, Measured, PlanRun, Summary
+from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.together import next_comparisons
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
@@ -171,7 +172,10 @@ class Lab(Shown):
     def audit(self) -> Audit:
         """The audit of the figures in the `reported` section. Nothing is trained for it."""
         sizes = self.measurer.model_sizes if self.measurer else None
-        return audited(self.settings, self.evidence.store, sizes, self.evidence.environment.versions)
+        found = audited(self.settings, self.evidence.store, sizes, self.evidence.environment.versions)
+        if self.measurer is not None:
+            self.evidence.store.write(Audited(answer=answer(found)), *AUDITED)
+        return found
 
     # -- hypotheses --
 

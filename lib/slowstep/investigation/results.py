@@ -157,6 +157,17 @@ class Summary:
     """Optimizer steps trained for the notebook."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Audited:
+    """What the audit of reported figures found."""
+
+    answer: str
+    """What becomes of the claims, in sentences."""
+
+
+AUDITED = ("audits", "last")
+"""The folder and the name of its record."""
+
 INTERRUPTED = "interrupted"
 """The status of a notebook that has not come to its end."""
 

@@ -19,8 +19,10 @@ from slowstep.factors.entries import TRAINING
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
+    AUDITED,
     INTERRUPTED,
     UNDER_WAY,
+    Audited,
     Decision,
     NotebookRun,
     PlanRun,
@@ -100,6 +102,8 @@ class Overview:
     """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
     perhaps: str
     """What may become of them: what was seen at one time alone, in sentences; empty for nothing."""
+    audited: str
+    """What the audit of reported figures found, in sentences; empty if there was none."""
     machine: str
     trained: bool
     """True if any of its notebooks trains. The audit of reported figures does not."""
@@ -149,7 +153,7 @@ class Overview:
     def _answer(self) -> str:
         adopted, before, after = self.decision.adopted, self.decision.before, self.decision.after
         if not self.trained:
-            return "Reported figures were audited, and nothing was trained."
+            return " ".join(filter(None, (self.audited, "Reported figures were audited, and nothing was trained.")))
         if self.unmeasured:
             return f"Nothing is known yet: {self.unmeasured}."
         if self.decided is None:
@@ -315,6 +319,11 @@ class Overview:
         return f"Took {duration(self.seconds)}." if self.seconds else ""
 
 
+def _audited(store: Store) -> str:
+    found = store.read(Audited, *AUDITED)
+    return found.answer if found else ""
+
+
 def _hypotheses(count: int) -> str:
     return f"{count} {'hypothesis' if count == 1 else 'hypotheses'}"
 
@@ -356,6 +365,7 @@ def overview(folder: Path) -> Overview:
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
         course=course(surely(baseline.courses)) if baseline else "",
         perhaps=course([one for one in baseline.courses if one.once]) if baseline else "",
+        audited=_audited(store),
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         now=_now(about, decided),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import plotly.graph_objects as go
 
-from slowstep.audit import Audit, Finding, FindingKind, Judged, Judgement
+from slowstep.audit import Audit, FindingKind, Judged
 from slowstep.audit.equal_work import read_from
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
-from slowstep.audit.terminal_lines import SIGNS, compared
+from slowstep.audit.terminal_lines import SIGNS, compared, headline
 from slowstep.environment.home import ROOT
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
 from slowstep.text.markdown import code, escape
@@ -118,15 +117,7 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
         return Text(
             "**Nothing was reported.** Add a `reported` section to the parameter file (docs/parameter-file.md)."
         )
-    counts = {j: sum(c.judgement is j for c in audit.claims) for j in Judgement}
-    named = {j: SIGNS[j].split(" ", 1)[1] for j in Judgement}
-    words = [f"{n} {named[j].removesuffix('s') if n > 1 else named[j]}" for j, n in counts.items() if n]
-    head = (
-        f"**Of {_number(len(audit.claims), 'claim')}: {', '.join(words)}.**"
-        if words
-        else f"**{_counted(audit.faults)}.**"
-    )
-    parts = [head, *(_claim(c) for c in audit.claims)]
+    parts = [f"**{headline(audit)}**", *(_claim(c) for c in audit.claims)]
     if not audit.claims:
         parts += [escape(sentence(text)) for text in compared(audit)]
         parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is FindingKind.RANKING]
@@ -148,14 +139,6 @@ def _seen_from_root(path: Path) -> str:
 
 def _claim(c: Judged) -> str:
     return f"{SIGNS[c.judgement][0]} “{escape(c.claim.text)}”: {c.judgement}. {escape(sentence(c.reason))}"
-
-
-def _counted(faults: Sequence[Finding]) -> str:
-    return _number(len(faults), "finding") if faults else "The figures agree with each other"
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _mark(run: Run, audit: Audit) -> str:
