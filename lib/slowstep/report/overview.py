@@ -279,7 +279,7 @@ class Overview:
         if before.peak is None or after.peak is None:
             return ""
         where = "the host" if after.reserved is None else "the device"
-        limit = f" of {size(after.limit)}" if after.limit else ""
+        limit = f" of the {size(after.limit)} that a trial may take" if after.limit else ""
         return f"The peak of memory on {where} is {size(after.peak)}{limit}, and {size(before.peak)} as it is."
 
     @cached_property
