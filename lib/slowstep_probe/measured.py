@@ -275,6 +275,8 @@ class ProfileRecord:
     """The samples after which steps were asked for, where later ones were; 0 where any would do."""
     trained: int = 0
     """The samples that its trial had trained on before."""
+    took: float = 0.0
+    """The seconds from the request to the record: the steps, and reading what was noted, which may take far longer."""
     failed: str = ""
     """The reason why the record holds no operator; empty if the profile succeeded."""
     node: str = ""

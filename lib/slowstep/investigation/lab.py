@@ -296,7 +296,7 @@ class Lab(Shown):
     def is_time_to_profile(self) -> bool:
         """Return whether another profile can come to its end in the minutes: after a launch, as long as the first."""
         first = self.baseline.facts.profile
-        took = first.seconds + LOOKED_AT_SECONDS if first else 0.0
+        took = max(first.took, first.seconds + LOOKED_AT_SECONDS) if first else 0.0
         return self.measurer is not None and self._left(1.0) > self._launch_seconds + took
 
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:

@@ -318,11 +318,13 @@ class LocalMeasurer:
                 written, trained = trial.process.folder / trace.name, round(trial.soonest)
                 request = Profile(steps=steps, trace=str(written), looks=looks)
                 expected = (steps + looks) * trial.step_seconds
+                asked = time.monotonic()
                 found = trial.process.ask(request, max(self.budget.startup_timeout_seconds, PATIENCE * expected))
                 trace.parent.mkdir(parents=True, exist_ok=True)
                 if not found.record.failed:
                     shutil.move(written, trace)
-                return replace(found.record, arm=identity(arm.determinants()), start=start, trained=trained)
+                took = time.monotonic() - asked
+                return replace(found.record, arm=identity(arm.determinants()), start=start, trained=trained, took=took)
             except NoTimeLeft:
                 return not_profiled(arm, NO_TIME)
             except TrialEnded as ended:
