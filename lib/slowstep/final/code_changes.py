@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slowstep.command import given
-from slowstep.factors import Meaning, in_code
+from slowstep.factors import Meaning, in_code, is_undoing
 from slowstep.factors.factor import Factor, show
 from slowstep.final.choice import Choice, causes_of
 from slowstep.final.decision import decision_of
@@ -21,7 +21,7 @@ from slowstep.settings.command import COPIES, Command, digest
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.causes import Cause
-from slowstep.wording.words import effect
+from slowstep.wording.words import effect, time_taken
 from slowstep_probe.changing.intervention import given_name
 from slowstep_probe.debug_environment import KEY, debugging
 from slowstep_probe.secret import hidden
@@ -64,14 +64,23 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
 
 
 def _to_look_at(lost: Sequence[Cause], verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the sections on time that is lost where no setting helps: in the code, and on slow nodes."""
-    told = [c for c in lost if c.headline]
+    """Return the sections on time that is lost where no setting helps: in the code, and on slow nodes.
+
+    A change that undoes a cost, and that nobody trains with, has a line of its own, also if it stands within the cause
+    of a phase.
+    """
     known = [v for v in verdicts if v.meaning is Meaning.DIAGNOSTIC and not v.conditional]
     limits = {v.factor: v for v in best_levels(known)}
-    in_program = [f"- {escape(c.headline)}{_shown_by(limits.get(c.factor))}" for c in told if c.factor != NODE]
+    told = [c for c in lost if c.headline]
+    in_program = [f"- {escape(c.headline)}{_shown_by(limits.pop(c.factor, None))}" for c in told if c.factor != NODE]
+    in_program += [f"- {_costs(v)}{_shown_by(v)}" for v in limits.values() if is_undoing(v.factor)]
     of_nodes = [f"- {escape(c.headline)}" for c in told if c.factor == NODE]
     parts = ["## Code to look at", "\n".join(in_program)] if in_program else []
     return parts + (["## Nodes to look at", "\n".join(of_nodes)] if of_nodes else [])
+
+
+def _costs(v: Verdict) -> str:
+    return escape(f"{v.cause} costs {time_taken(v.effect)} of the time.")
 
 
 def _shown_by(limit: Verdict | None) -> str:

@@ -34,6 +34,7 @@ from slowstep.wording.words import (
     proviso,
 )
 
+
 def decision(lab: Lab, choice: Choice) -> str:
     """Return the record as Markdown: status, context, hypotheses, scored options, decision, consequences, doubts."""
     today = datetime.now(UTC).date().isoformat()
@@ -104,7 +105,9 @@ def _not_taken(choice: Choice) -> list[str]:
     lines = [f"- supported, but not taken: {_in_brief(one.verdict)}: {refusal(one)}" for one in others]
     told = [one.verdict.shown for one in others]
     rest = [one for one in choice.left_out if not any(one == name or one.startswith(f"{name} (") for name in told)]
-    return [f"- {left_out([*map(escape, rest)])}"] * bool(rest) + lines
+    names = [*map(escape, rest)]
+    without = left_out(names) if choice.adopted else f"not confirmed or not paying either: {', '.join(names)}"
+    return [f"- {without}"] * bool(rest) + lines
 
 
 def _in_brief(v: Verdict) -> str:

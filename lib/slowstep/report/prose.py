@@ -159,10 +159,9 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
 
 def unconfirmed(chosen: Verdict) -> str:
     """Write why a configuration that was chosen is not confirmed."""
+    whole, why = escape(chosen.shown), escape(sentence(chosen.reason))
     if chosen.untried:
-        return f"{escape(chosen.shown)}: {not_measured_again('once more' if chosen.alone else 'together')}."
-    whole = f"{escape(chosen.shown)}{' together' * (not chosen.alone)}"
-    why = escape(sentence(chosen.reason))
+        return f"{whole}: {not_measured_again('once more' if chosen.alone else 'together')}."
     if chosen.effect is None:
         return f"{whole}: could not be {measured_again(chosen)}. {why}"
     return f"{whole}: {measured_again(chosen)}, and not confirmed. {why}"
