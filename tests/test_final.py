@@ -29,13 +29,14 @@ from slowstep.final.alternatives import options
 from slowstep.final.choice import Choice, choose, profiles
 from slowstep.final.combinations import Candidate, clashes, finalists, ranked
 from slowstep.final.decision import decision_of
+from slowstep.final.decision_record import decision
 from slowstep.final.script import script, why_not
 from slowstep.final.search import head_to_head, may_be_redundant, missed, without_redundant
 from slowstep.investigation import Measured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.verdict import Outcome, before_trial, judge
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
@@ -365,6 +366,7 @@ def test_what_no_time_was_left_to_confirm_was_not_measured_again(quick: Settings
     told = str(final_conclusion(choice.verdict, choice.verdicts, choice.left_out, []))
 
     assert not choice.adopted
+    assert [] == choice.left_out
     for said in (refused.why, told):
         assert "no time was left to measure it once more" in said
         assert "confirmed:" not in said.replace("may confirm it", "")
@@ -578,10 +580,26 @@ def test_what_could_not_be_measured_again_is_not_said_to_be(
 OPEN = {
     "run_failed": "failed while",
     "in_noise": "noise",
+    "other_losses": "say nothing of the change",
+    "too_few": "say nothing of the change",
     "untried": "no time was left",
     "untestable": "be tested here",
 }
 """What a headline says of a verdict that leaves its question open."""
+
+
+def left_open(measured: Verdict) -> dict[str, Verdict]:
+    """Return a verdict in each state that leaves its question open, under names of their own, with their reasons."""
+    none = replace(measured, effect=None)
+    found = {
+        "run_failed": replace(none, outcome=Outcome.INCONCLUSIVE, status=Status.CRASHED),
+        "in_noise": replace(measured, outcome=Outcome.INCONCLUSIVE, status=Status.OK),
+        "other_losses": replace(measured, outcome=Outcome.INCONCLUSIVE, status=Status.OK, tells=False),
+        "too_few": replace(none, outcome=Outcome.INCONCLUSIVE, status=Status.OK),
+        "untried": replace(none, outcome=Outcome.INCONCLUSIVE, status=None),
+        "untestable": replace(none, outcome=Outcome.NOT_TESTABLE, status=Status.OUT_OF_MEMORY),
+    }
+    return {state: replace(v, name=f"{state}=true", reason=f"since {state}") for state, v in found.items()}
 
 
 @pytest.mark.parametrize("states", [s for n in (1, 2, 3) for s in itertools.combinations(["refuted", *OPEN], n)])
@@ -590,19 +608,107 @@ def test_a_headline_says_not_the_cause_of_what_was_tested_alone(
 ) -> None:
     """A question of which any part is open is not answered; of which all is, nothing is known."""
     measured = supported(0.0, 0, optim="sgd").verdict
-    none = replace(measured, effect=None, reason="why")
-    verdicts = {
-        "refuted": replace(measured, outcome=Outcome.REFUTED),
-        "run_failed": replace(none, outcome=Outcome.INCONCLUSIVE, status=Status.CRASHED),
-        "in_noise": replace(measured, outcome=Outcome.INCONCLUSIVE, status=Status.OK),
-        "untried": replace(none, outcome=Outcome.INCONCLUSIVE, status=None),
-        "untestable": replace(none, outcome=Outcome.NOT_TESTABLE, status=Status.OUT_OF_MEMORY),
-    }
+    verdicts = {"refuted": replace(measured, outcome=Outcome.REFUTED)} | left_open(measured)
     headline = str(conclusion("Compute", [verdicts[state] for state in states])).partition("\n")[0]
 
     assert ("not what limits" in headline) == (states == ("refuted",))
     assert any(OPEN[state] in headline for state in states if state in OPEN) == (states != ("refuted",))
-    assert ("all of the question" in headline) == (len(states) == 1 and states != ("refuted",))
+    one_way = "refuted" not in states and len({OPEN[state] for state in states}) == 1
+    assert ("all of the question" in headline) == one_way
+
+
+@pytest.fixture
+def choice_of(quick: Settings) -> Callable[..., Choice]:
+    """Makes a choice of what was tested: `choice_of([one, other], chosen=one)`."""
+
+    def make(tested: Sequence[Measured], **about: Any) -> Choice:
+        known = {"allowed": [], "head_to_heads": [], "confirmed": [], "chosen": None, "left_out": []}
+        return Choice(tested=list(tested), settings=quick, before=None, after=None, **known | about)
+
+    return make
+
+
+@pytest.fixture
+def decided(quick: Settings, supported: Callable[..., Measured]) -> Callable[[Choice], str]:
+    """Writes decision.md of a choice, in a run that loses no time in any phase."""
+    trial = supported(0.0, 0, optim="sgd").record
+    facts = SimpleNamespace(throughput=SimpleNamespace(samples_per_second=1.0), observed={})
+    lab = SimpleNamespace(
+        settings=quick,
+        machine="a machine",
+        suspects=[],
+        evidence=SimpleNamespace(projected=lambda change: None),
+        baseline=SimpleNamespace(projection=None, courses=[], record=trial, facts=facts),
+    )
+    return lambda choice: decision(lab, choice).replace("\\", "")
+
+
+def test_each_question_is_open_for_its_own_reason(
+    supported: Callable[..., Measured], choice_of: Callable[..., Choice], decided: Callable[[Choice], str]
+) -> None:
+    """More pairs and a quieter machine are asked for where noise leaves a question open. Of any other the reason is
+    told, and what no time was left for is not called inconclusive."""
+    measured = supported(0.1, 0, optim="sgd")
+    states = left_open(measured.verdict)
+    choice = choice_of([replace(measured, verdict=v) for v in states.values()])
+    written, told = decided(choice), str(final_conclusion(None, choice.verdicts, [], []))
+    quieter, otherwise = (
+        next(line for line in written.splitlines() if begins in line)
+        for begins in ("on a quieter machine", "other than noise")
+    )
+    shown = str(conclusion("Compute", choice.verdicts))
+
+    assert ["in_noise"] == [state for state in states if state in quieter]
+    assert ["run_failed", "other_losses", "too_few"] == [state for state in states if f"since {state}" in otherwise]
+    assert "Not reached in the time given: untried=true." in written
+    assert not re.search(r"untried=true.*inconclusive", written)
+    assert "This machine's noise leaves undecided: in_noise=true." in told
+    assert "of their change: other_losses=true (since other_losses); too_few=true (since too_few)." in told
+    assert all(f"since {state}" in shown for state in states if state != "in_noise")
+
+
+def test_what_was_compared_beside_others_says_with_what(
+    supported: Callable[..., Measured], choice_of: Callable[..., Choice]
+) -> None:
+    """In a sentence of its own, which has nothing of what else was asked of the change."""
+    beside = supported(0.5, 0, dataloader_persistent_workers=True)
+    beside = replace(beside, verdict=replace(beside.verdict, outcome=Outcome.SUPPORTED))
+    asked = replace(beside, verdict=replace(beside.verdict, least=0.2))
+    (count,) = beside.contrast.held_constant.values()
+
+    for one in (beside, asked):
+        (refused,) = decision_of(choice_of([one])).refused
+        assert f"it was compared with dataloader_num_workers={count} in both arms, which this run lacks" == refused.why
+
+
+@pytest.mark.parametrize("state", ["untried", "too_few", "in_noise", "run_failed", "untestable"])
+@pytest.mark.parametrize("levels", [{}, {"per_device_train_batch_size": 16}], ids=["alone", "together"])
+def test_what_is_not_confirmed_is_told_once(
+    state: str,
+    levels: dict,
+    supported: Callable[..., Measured],
+    choice_of: Callable[..., Choice],
+    decided: Callable[[Choice], str],
+) -> None:
+    """The decision names what was chosen and why it is not adopted, in sentences, and repeats it under no other
+    heading; a level that was not part of it has a line with a reason of its own."""
+    found = supported(0.3, 0, gradient_checkpointing=False)
+    barred = supported(0.2, 0, lora_r=8)
+    chosen = supported(0.3, 0, gradient_checkpointing=False, **levels)
+    verdict = replace(left_open(chosen.verdict)[state], name=chosen.verdict.name)
+    chosen = replace(chosen, verdict=verdict)
+    written = decided(choice_of([found, barred], allowed=[found], confirmed=[chosen], chosen=chosen))
+    section = written.partition("## Decision\n\n")[2].partition("\n\n##")[0]
+    said, *lines = section.split("\n")
+
+    assert said.startswith(f"Change nothing yet. {chosen.verdict.name}")
+    assert said.endswith(".")
+    assert ("no time was left to measure it" in said) == (state == "untried")
+    assert 1 == section.count("gradient_checkpointing=false")
+    assert "left out" not in section
+    assert [True] == [
+        "lora_r=8" in line and "does not allow; `allow: {semantics: true}`" in line for line in lines if line
+    ]
 
 
 def test_keeping_freed_memory_is_written_as_its_user_would_write_it() -> None:

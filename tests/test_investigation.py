@@ -665,6 +665,17 @@ def test_what_is_not_reached_in_time_is_said_to_be_so(opened: Callable[..., Lab]
     assert told[2]["max_grad_norm=0.5"].outcome is Outcome.SUPPORTED
 
 
+@pytest.mark.parametrize(("minutes", "said"), [(1.0, "1 minute"), (2.0, "2 minutes"), (0.5, "0.5 minutes")])
+def test_what_was_not_reached_says_so_once(minutes: float, said: str, opened: Callable[..., Lab]) -> None:
+    """With the limit in minutes, and nothing else: that it was not measured is no other reason."""
+    lab = opened(lambda name, purpose: 0.0, minutes=minutes)
+    _ = lab.baseline
+    lab.began -= 1e6
+    reasons = {v.reason for v in lab.test("overheads") if v.untried}
+
+    assert {f"not reached within {said} (budget.minutes)"} == reasons
+
+
 def test_what_takes_longer_than_is_left_is_not_begun(opened: Callable[..., Lab]) -> None:
     """A comparison takes its fewest pairs at least, and what starts with its change. The first one is begun anyway."""
     levels = {"compute": {"optim": ["adamw_torch_fused"], "torch_compile": [True]}, "overheads": {}}

@@ -34,6 +34,8 @@ from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.processes.lock import locked
 from slowstep.records import ComparisonRecord, Environment, ObservationRecord, Status, Store
+from slowstep.report.arm_charts import effects
+from slowstep.report.cards import card
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
@@ -853,6 +855,10 @@ def test_what_no_time_was_left_for_is_not_called_inconclusive(concluded: Conclud
     assert [v for v in (late, crashed) if v in found.of(Outcome.INCONCLUSIVE)] == [crashed]
     assert found.untried == [late]
     assert "1 not reached in the time given" in as_markdown(found)
+    rows = effects([("late", late), ("crashed", crashed)], 0.05).rows
+    assert {"late": "– not reached", "crashed": "? inconclusive"} == {row["arm"]: row["verdict"] for row in rows}
+    assert "inconclusive" not in card(late)
+    assert 1 == page([found]).count("<td>? inconclusive</td>")
     assert "noise leaves undecided" not in final_conclusion(None, [late], [], []).markdown
     assert "no time was left" in final_conclusion(None, [late], [], []).markdown
 

@@ -21,16 +21,20 @@ from slowstep.command import given
 from slowstep.command.own_files import changed_text, value_in
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
-from slowstep.factors import Arm, Meaning, check_levels, plan
+from slowstep.factors import Arm, Meaning, check_levels, is_undoing, plan
 from slowstep.final.choice import Choice, choose
+from slowstep.final.code_changes import changes_page
 from slowstep.final.decision import decision_of
+from slowstep.final.decision_record import decision
 from slowstep.final.files import write_files
 from slowstep.final.patch import edited, patch, to_patch
 from slowstep.investigation import open_lab, read_investigation
-from slowstep.judgement.verdict import before_trial, judge
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.launch.changed_run import changes_in, outdated
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.records import TrialRecord
+from slowstep.records import ComparisonRecord, Status, TrialRecord
+from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, SettingsError, load
 from slowstep.settings.command import CHANGES, COPIES
 from slowstep.settings.convert import to_plain
@@ -476,12 +480,39 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
+Investigated = Callable[..., Path]
+
+
 @pytest.fixture
-def folder(home: Path, tmp_path: Path) -> Path:
-    """The folder of the program's investigation, measured and written while its files were as they were."""
+def investigated(home: Path, tmp_path: Path) -> Investigated:
+    """Measures and writes an investigation of the program while its files are as they were, and returns its folder."""
+
+    def make(
+        gain: Callable[[Arm, str], float] = gain, batch: str = "exact", measurer: type[OfAProgram] = OfAProgram
+    ) -> Path:
+        (path := tmp_path / "own.yaml").write_text(json.dumps(asked_of(home, batch)))
+        loaded = load(path)
+        made = measurer(Truth(gain=gain, noise=0.001), loaded.settings.budget)
+        lab = open_lab(loaded, tmp_path / "outputs", "90_final_config", made)
+        choice = choose(lab)
+        write_files(lab, choice)
+        lab.conclude(decision=decision_of(choice))
+        return lab.folder
+
+    return make
+
+
+@pytest.fixture
+def folder(investigated: Investigated) -> Path:
+    """The folder of the program's investigation."""
+    return investigated()
+
+
+def asked_of(home: Path, batch: str) -> dict[str, Any]:
+    """The parameter file of the program, with the class of its batch."""
     values = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1, "dataloader_num_workers": 0}
     command = resolve([sys.executable, "train.py", "--config", "config.yml"], home, os.environ)
-    data = {
+    return {
         "name": "own",
         "command": to_plain(command),
         "surveyed": {
@@ -490,16 +521,8 @@ def folder(home: Path, tmp_path: Path) -> Path:
             "objects": ["loader"],
         },
         "data_loading": {"dataloader_num_workers": [2]},
-        "files": {"config.yml": {"batch": {"levels": [16, 32], "class": "exact"}}},
+        "files": {"config.yml": {"batch": {"levels": [16, 32], "class": batch}}},
     }
-    (path := tmp_path / "own.yaml").write_text(json.dumps(data))
-    loaded = load(path)
-    measurer = OfAProgram(Truth(gain=gain, noise=0.001), loaded.settings.budget)
-    lab = open_lab(loaded, tmp_path / "outputs", "90_final_config", measurer)
-    choice = choose(lab)
-    write_files(lab, choice)
-    lab.conclude(decision=decision_of(choice))
-    return lab.folder
 
 
 def drawn(folder: Path) -> Choice:
@@ -621,3 +644,107 @@ def test_records_of_earlier_versions_are_read_as_they_were(home: Path, folder: P
 
     assert "num_workers" in here.name
     assert drawn(folder).verdict is not None
+
+
+def pages(folder: Path) -> tuple[str, str]:
+    """The texts of changes.md and decision.md, without escapes."""
+    return tuple((folder / "final" / name).read_text().replace("\\", "") for name in ("changes.md", "decision.md"))
+
+
+def test_what_is_not_taken_says_why_and_what_would_let_it_in(investigated: Investigated) -> None:
+    """Both pages have the reason and the remedy of the decision. It is not said that no change was shown to pay."""
+    folder = investigated(lambda arm, purpose: 0.2 * (arm.settings.given.get(BATCH) == 32), batch="semantics")
+    (refused,) = decision_of(choose(read_investigation(folder, "90_final_config"))).refused
+    changes, decision = pages(folder)
+
+    assert "No change that may be made was shown to pay, so none is proposed." in changes
+    for page in (changes, decision):
+        assert f"{refused.why}; `{refused.remedy}` in investigation.yaml allows it" in page
+    assert f"`{refused.verdict.shown}`: +20 %" in changes
+
+
+class WithoutConfirmation(OfAProgram):
+    """Has no time left to measure anything once more."""
+
+    def compare(self, request: Any, *args: Any) -> ComparisonRecord | None:
+        return None if request.purpose == "confirmation" else super().compare(request, *args)
+
+
+@pytest.mark.parametrize("confirmed", [True, False, None], ids=["confirmed", "refuted", "too late"])
+def test_pages_of_a_command_have_the_programs_own_words(confirmed: bool | None, investigated: Investigated) -> None:
+    """The kit's own labels stand nowhere: not among options, nor in reasons, nor with what was left out."""
+    measurer = WithoutConfirmation if confirmed is None else OfAProgram
+    folder = investigated(lambda a, purpose: 0.0 if purpose and not confirmed else gain(a, purpose), measurer=measurer)
+    choice = choose(read_investigation(folder, "90_final_config"))
+    told = final_conclusion(choice.verdict, choice.verdicts, choice.left_out, []).markdown
+    reasons = [one.why for one in decision_of(choice).refused]
+
+    assert bool(confirmed) == choice.adopted
+    assert any("together with train.py:3 DataLoader" in why for why in reasons) == (confirmed is None)
+    for text in (*pages(folder), told, *choice.left_out, *reasons):
+        assert "dataloader_num_workers=" not in text
+        assert "batch=32" not in text
+    assert all("num_workers=2" in text for text in (pages(folder)[1], told))
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+@pytest.mark.parametrize("status", [None, *Status])
+def test_a_conclusion_has_the_programs_own_words(outcome: Outcome, status: Status | None, folder: Path) -> None:
+    """Whatever becomes of a change, measured or not."""
+    (one, *_) = choose(read_investigation(folder, "90_final_config")).verdicts
+    for effect in (one.effect, None):
+        if effect is None and outcome is Outcome.SUPPORTED:
+            continue  # what is supported was measured
+        v = replace(one, outcome=outcome, status=status, effect=effect, reason="why")
+        texts = [conclusion("Subject", [v]).markdown, final_conclusion(None, [v], [], []).markdown]
+
+        assert one.lines
+        assert not any(one.name in text for text in texts)
+        assert any("train.py:3 DataLoader" in text for text in texts)
+
+
+PLACE = "mo~del.py:3: x[0] = *y * $z"
+"""A place with all that is markup in Markdown."""
+
+
+def with_limit(choice: Choice, factor: str, **about: Any) -> Choice:
+    """Return the choice with a change beside the others that nobody trains with, and that is three times as fast."""
+    whole = Interval(mean=1.1, lower=1.0, upper=1.2, p=1e-6, n=9)
+    limit = replace(
+        choice.tested[0].verdict,
+        name=f"{factor}=false",
+        factor=factor,
+        cause="What is not needed",
+        overrides={},
+        lines=[PLACE],
+        meaning=Meaning.DIAGNOSTIC,
+        effect=whole,
+        outcome=Outcome.SUPPORTED,
+        **about,
+    )
+    return replace(choice, tested=[*choice.tested, replace(choice.tested[0], verdict=limit)])
+
+
+@pytest.mark.parametrize("factor", ["idle_gradients", "own_rule", "tracing", "larger_micro_batches"])
+@pytest.mark.parametrize("adopted", [True, False])
+def test_a_limit_is_told_with_its_place(factor: str, adopted: bool, investigated: Investigated) -> None:
+    """A change that nobody trains with shows the largest cost: changes.md names its line, whatever stands there, and
+    decision.md is not silent about it. What undoes a cost is open as long as it is not done."""
+    lab = read_investigation(investigated(gain if adopted else lambda arm, purpose: 0.0), "90_final_config")
+    choice = with_limit(choose(lab), factor, left={}, left_at_most={})
+    changes, record = changes_page(lab, choice, lab.settings.command, ""), decision(lab, choice).replace("\\", "")
+    decided = record.partition("## Decision")[2].partition("##")[0]
+
+    assert adopted == choice.adopted
+    assert f"Shown by `{PLACE}` (+200 % [" in changes.partition("## Code to look at")[2]
+    assert ("What is not needed costs" in decided) == (is_undoing(factor) or adopted)
+    assert ("Still open: What is not needed costs" in record) == (is_undoing(factor) or not adopted)
+
+
+@pytest.mark.parametrize("factor", ["idle_gradients", "own_rule", "tracing"])
+def test_a_limit_within_the_cause_of_a_phase_has_its_own_line(factor: str, folder: Path) -> None:
+    """The wait for data grows shorter with it, too, and the cause of that wait tells of less time."""
+    lab = read_investigation(folder, "90_final_config")
+    changes = changes_page(lab, with_limit(choose(lab), factor), lab.settings.command, "")
+
+    assert 1 == changes.count(f"Shown by `{PLACE}` (+200 % [")

@@ -44,6 +44,11 @@ class Option:
     """True if the parameter file does not allow it, or if the job would not end sooner with it."""
 
     @property
+    def shown(self) -> str:
+        """Return the change as its reader would write it."""
+        return self.verdict.shown if self.verdict else self.name
+
+    @property
     def points(self) -> tuple[float, float, float]:
         """Return the points for time, for low risk and for little change. Memory that is not known counts as half."""
         left = 0.5 if self.filled is None else max(0.0, 1 - self.filled)
@@ -90,7 +95,7 @@ def option_table(found: Sequence[Option]) -> Table:
     return Table(
         [
             {
-                "option": o.name + " (chosen)" * o.chosen + " (not allowed, or not paying in this job)" * o.barred,
+                "option": o.shown + " (chosen)" * o.chosen + " (not allowed, or not paying in this job)" * o.barred,
                 "time of the job": hours(o.job) if o.job else "not projected",
                 "cost": money(o.job) if o.job else "",
                 "risk: memory filled": share(o.filled),

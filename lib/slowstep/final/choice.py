@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from slowstep.factors import Arm, combine, label
 from slowstep.final.combinations import clashes, ranked, with_conditions
 from slowstep.final.job import ends_sooner, job_of
+from slowstep.final.own_words import in_own_words
 from slowstep.final.search import CONFIRMED, winner, without_late, without_redundant
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.lab import Lab
@@ -93,13 +94,14 @@ def choose(lab: Lab) -> Choice:
     known = [m for m in measured if not m.contrast.held_constant] + allowed
     apart = clashes(lab.settings, allowed, lab.machine)
     ranking = ranked(allowed, known, _room(lab), apart, beside, job_of(lab))
-    chosen, left = winner(lab, ranking, head_to_heads)
-    late: list[str] = []
+    chosen, failed = winner(lab, ranking, head_to_heads)
+    dropped, late = list[str](), list[str]()
     if chosen:
         gains = {label(m.contrast.levels): m.verdict.effect.ratio for m in allowed}
         chosen, dropped = without_redundant(lab, chosen, gains)
         chosen, late = without_late(lab, chosen, ranking)
-        left += [*dropped, *late]
+    left = [said for one, said in failed if one is not chosen]
+    left += [in_own_words(name, allowed) for name in (*dropped, *late)]
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
     settings = chosen.contrast.treatment.settings if adopted else lab.settings
     return Choice(

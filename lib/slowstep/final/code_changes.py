@@ -7,16 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slowstep.command import given
-from slowstep.factors import Meaning, in_code
+from slowstep.factors import Meaning, in_code, is_undoing
 from slowstep.factors.factor import Factor, show
 from slowstep.final.choice import Choice, causes_of
+from slowstep.final.decision import decision_of
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
-from slowstep.judgement.verdict import Outcome
+from slowstep.judgement.nodes import NODE
+from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdicts_together import best_levels
+from slowstep.report.summary import refusal
 from slowstep.settings.command import COPIES, Command, digest
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
-from slowstep.wording.words import effect
+from slowstep.wording.causes import Cause
+from slowstep.wording.words import effect, time_taken
 from slowstep_probe.changing.intervention import given_name
 from slowstep_probe.debug_environment import KEY, debugging
 from slowstep_probe.secret import hidden
@@ -27,7 +32,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
 
     `edits_patch` is the text of the patch beside it; empty if there is none. `notes` say what can't be written now.
     """
-    parts = [f"# What to change in `{escape(str(command))}`"]
+    parts = [f"# What to change in {code(str(command))}"]
     if choice.adopted and choice.chosen:
         verdict = choice.chosen.verdict
         how = f"{effect(verdict.effect)} throughput, measured in fresh pairs; class {verdict.meaning}."
@@ -44,19 +49,9 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
     else:
         shown = "confirmed" if choice.chosen else "shown to pay"
         late = ": no time was left for that" if choice.chosen and choice.chosen.verdict.untried else ""
-        parts += [f"No change of a setting was {shown}, so none is proposed{late}."]
-    lost = causes_of(lab, choice)
-    lines = [f"- {escape(cause.headline)}" for cause in lost if cause.headline and cause.factor is None]
-    if lines:
-        parts += ["## Code to look at", "\n".join(lines)]
-    taken = {f.name for f, _ in choice.chosen.contrast.levels} if choice.adopted and choice.chosen else set()
-    paying = {v.name for v in choice.verdicts if v.outcome is Outcome.SUPPORTED and v.factor not in taken}
-    others = [m for m in choice.tested if m.verdict.name in paying and m.verdict.meaning is not Meaning.DIAGNOSTIC]
-    if others:
-        parts += ["## Shown to bring something, and not taken"]
-        for one in others:
-            said = f"{escape(one.verdict.shown)}: {effect(one.verdict.effect)}, class {one.verdict.meaning}"
-            parts += ["\n".join([said, "", *_lines(one, command)])]
+        parts += [f"No change that may be made was {shown}, so none is proposed{late}."]
+    parts += _to_look_at(causes_of(lab, choice), choice.verdicts)
+    parts += _not_taken(choice, command)
     changed = choice.settings if choice.adopted else lab.settings
     kept, values = changed.freed_memory != lab.settings.freed_memory, changed.given | options(choice)
     debug = debugging(command.env | command.early) if changed.changes.get(KEY) is False else []
@@ -66,6 +61,49 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
         before += f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
         parts += ["## The command", code(before + shlex.join(hidden(words)))]
     return "\n\n".join(parts) + "\n"
+
+
+def _to_look_at(lost: Sequence[Cause], verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the sections on time that is lost where no setting helps: in the code, and on slow nodes.
+
+    A change that undoes a cost, and that nobody trains with, has a line of its own, also if it stands within the cause
+    of a phase.
+    """
+    known = [v for v in verdicts if v.meaning is Meaning.DIAGNOSTIC and not v.conditional]
+    limits = {v.factor: v for v in best_levels(known)}
+    told = [c for c in lost if c.headline]
+    in_program = [f"- {escape(c.headline)}{_shown_by(limits.pop(c.factor, None))}" for c in told if c.factor != NODE]
+    in_program += [f"- {_costs(v)}{_shown_by(v)}" for v in limits.values() if is_undoing(v.factor)]
+    of_nodes = [f"- {escape(c.headline)}" for c in told if c.factor == NODE]
+    parts = ["## Code to look at", "\n".join(in_program)] if in_program else []
+    return parts + (["## Nodes to look at", "\n".join(of_nodes)] if of_nodes else [])
+
+
+def _costs(v: Verdict) -> str:
+    return escape(f"{v.cause} costs {time_taken(v.effect)} of the time.")
+
+
+def _shown_by(limit: Verdict | None) -> str:
+    """Return the change that showed a limit, with its place, as a sentence; empty for a cause that is no limit."""
+    if limit is None:
+        return ""
+    return f" Shown by {_named(limit)} ({effect(limit.effect)}), which is a limit and nothing to train with."
+
+
+def _not_taken(choice: Choice, command: Command) -> list[str]:
+    """Return the section on changes that were shown to pay and are not adopted, each with the reason."""
+    tested = {m.verdict.name: m for m in choice.tested}
+    parts = []
+    for one in decision_of(choice).refused:
+        v = one.verdict
+        said = f"{_named(v)}: {effect(v.effect)}, class {v.meaning}. Not taken: {refusal(one)}."
+        parts.append("\n".join([said, "", *_lines(tested[v.name], command)]))
+    return ["## Shown to bring something, and not taken", *parts] if parts else []
+
+
+def _named(v: Verdict) -> str:
+    """Return a change in the program's own words, with its condition."""
+    return f"{code(v.shown)} {escape(v.condition)}".rstrip()
 
 
 def changes_record(settings: Settings) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from slowstep.factors import Meaning, label
+from slowstep.factors.factor import show_all
 from slowstep.final.choice import Choice
 from slowstep.final.job import NOT_SOONER
+from slowstep.final.own_words import in_own_words
 from slowstep.investigation.permission import allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
 from slowstep.judgement.verdict import Outcome, Verdict, span
@@ -36,7 +38,7 @@ def decision_of(choice: Choice) -> Decision:
 def _others(choice: Choice, adopted: Measured | None, picks: set[str], parts: list[Verdict]) -> list[Measured]:
     """Return the supported changes that are not adopted: the best level of each factor, and the best of several.
 
-    Of a factor that has an adopted level, it is one that brings more than that.
+    The largest gain comes first. Of a factor that has an adopted level, it is one that brings more than that.
     """
     tested = {m.verdict.name: m for m in choice.tested}
     taken = adopted.verdict.overrides if adopted else {}
@@ -48,7 +50,7 @@ def _others(choice: Choice, adopted: Measured | None, picks: set[str], parts: li
     ]
     single = [v for v in best_levels(open_ones) if v.gain > gains.get(v.factor, 0.0)]
     together = [v for v in best_together(choice.verdicts) if v in open_ones]
-    return [tested[v.name] for v in (*single, *together)]
+    return [tested[v.name] for v in sorted([*single, *together], key=lambda v: -v.gain)]
 
 
 def _refused(m: Measured, choice: Choice) -> Refused:
@@ -59,9 +61,8 @@ def _refused(m: Measured, choice: Choice) -> Refused:
         if label(m.contrast.levels) in tried:
             return Refused(verdict=verdict, why=_measured_again(m, choice))
         if verdict.held_constant:
-            return Refused(
-                verdict=verdict, why=f"it was compared {verdict.condition.strip('()')}, which this run lacks"
-            )
+            held = show_all(verdict.held_constant)
+            return Refused(verdict=verdict, why=f"it was compared with {held} in both arms, which this run lacks")
         return Refused(verdict=verdict, why=NOT_SOONER)
     permitted, kept = class_allowed(m, choice.settings), kept_factors(m, choice.settings)
     what = "other training" if verdict.meaning is Meaning.SEMANTICS else "other rounding"
@@ -84,7 +85,8 @@ def _measured_again(m: Measured, choice: Choice) -> str:
     if not failed or (choice.adopted and len(failed) < len(again)):
         return "it was not shown to bring anything beside what is adopted"
     found = min(failed, key=lambda one: len(one.contrast.levels))
-    others = [name for pick in found.contrast.levels if (name := label([pick])) not in wanted]
+    picks = [label([pick]) for pick in found.contrast.levels]
+    others = [in_own_words(pick, choice.allowed) for pick in picks if pick not in wanted]
     how = f"together with {' and '.join(others)}" if others else "once more"
     if found.verdict.untried:
         return not_measured_again(how)

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from slowstep.factors import Meaning
 from slowstep.final.alternatives import option_table, options
 from slowstep.final.choice import Choice, causes_of
+from slowstep.final.decision import decision_of
 from slowstep.final.script import why_not
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
-from slowstep.judgement.verdict import Outcome
-from slowstep.judgement.verdicts_together import best_levels, best_together
+from slowstep.judgement.verdict import Verdict
 from slowstep.report.chart import Table
+from slowstep.report.prose import unconfirmed
+from slowstep.report.summary import refusal
 from slowstep.report.tables import hypotheses
 from slowstep.text.markdown import code, escape
+from slowstep.text.sentences import capitalised
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course
 from slowstep.wording.remaining import remains
+from slowstep.wording.still_open import in_noise, more_lost, says_nothing, still_open
 from slowstep.wording.words import (
+    NOT_REACHED,
     change_of_job,
     effect,
     hours,
@@ -37,10 +41,10 @@ def decision(lab: Lab, choice: Choice) -> str:
     parts = [f"# Training configuration of {escape(lab.settings.name)}"]
     parts += [f"Status: {'proposed' if choice.adopted else 'no change proposed'}, {today}"]
     parts += ["## Context", _context(lab)]
-    parts += ["## Hypotheses", hypotheses(choice.verdicts).markdown]
+    parts += ["## Hypotheses", _tested(choice.verdicts)]
     parts += ["## Options", _options(option_table(options(lab, choice)))]
     if choice.head_to_heads:
-        parts += ["Finalists against each other:", hypotheses([m.verdict for m in choice.head_to_heads]).markdown]
+        parts += ["Finalists against each other:", _tested([m.verdict for m in choice.head_to_heads])]
     lost = causes_of(lab, choice)
     parts += ["## Decision", _decided(choice, lost)]
     parts += ["## Consequences", _consequences(choice)]
@@ -56,6 +60,14 @@ def _context(lab: Lab) -> str:
     return text + job + changes
 
 
+def _tested(verdicts: Sequence[Verdict]) -> str:
+    """Return the table of hypotheses, and below it those that no time was left for."""
+    tried, untried = [v for v in verdicts if not v.untried], [v for v in verdicts if v.untried]
+    names = ", ".join(escape(v.title_in_full) for v in untried)
+    late = [f"{capitalised(NOT_REACHED)} in the time given: {names}."] * bool(untried)
+    return "\n\n".join([hypotheses(tried).markdown] * bool(tried or not untried) + late)
+
+
 def _options(table: Table) -> str:
     how = (
         "Up to five points each: for the share of the time, and so of the cost, that is saved; for low risk, the share "
@@ -68,38 +80,38 @@ def _options(table: Table) -> str:
 def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
     verdict = choice.verdict
     if choice.adopted:
-        lines = [
-            f"{escape(verdict.order)}: {effect(verdict.effect)} throughput, {measured_again(verdict)}.",
-            "",
-        ]
-        lines += [f"- {code(f'{key}: {value}')}" for key, value in verdict.overrides.items()]
-        lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: "]
-        lines[-1] += loss_change(verdict.loss_change)
+        said = f"{escape(verdict.order)}: {effect(verdict.effect)} throughput, {measured_again(verdict)}."
+        more = more_lost(lost, verdict.effect)
+        lines = [f"- {code(f'{key}: {value}')}" for key, value in verdict.overrides.items()]
+        loss = loss_change(verdict.loss_change)
+        lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: {loss}"]
     else:
-        said = f"{verdict.name}: {verdict.reason}" if verdict else ""
-        why = escape(said) or "nothing that may be acted on was shown to pay."
-        in_code = next((c.headline for c in lost if c.headline), "")
-        lines = [f"Change {'no setting' if in_code else 'nothing'}: {why} {escape(in_code)}".rstrip()]
-    if choice.left_out:
-        lines += [f"- {left_out([*map(escape, choice.left_out)])}"]
-    kept = {v.factor for v in choice.candidates}
-    refused = [v for v in best_levels(choice.verdicts) if v.factor not in kept and v.meaning is not Meaning.DIAGNOSTIC]
-    allowed = [m.verdict.name for m in choice.allowed]
-    refused += [v for v in best_together(choice.verdicts) if v.name not in allowed]
-    reasons = (
-        (
-            "not allowed by the parameter file (`allow`) or not paying in this job",
-            [v for v in refused if not v.held_constant],
-        ),
-        (
-            "only beside what this run lacks; not allowed, or not shown to pay with it",
-            [v for v in refused if v.held_constant],
-        ),
-    )
-    for why, those in reasons:
-        names = ", ".join(f"{escape(v.title_in_full)} ({v.meaning}, {effect(v.effect)})" for v in those)
-        lines += [f"- supported, but {why}: {names}"] * bool(those)
-    return "\n".join(lines)
+        more = next((c.headline for c in lost if c.headline), "")
+        nothing = f"Change {'no setting' if more else 'nothing'}"
+        said = f"{nothing}: nothing that may be acted on was shown to pay."
+        said = f"{nothing} yet. {unconfirmed(verdict)}" if verdict else said
+        lines = []
+    paragraph = f"{said} {escape(more)}".rstrip()
+    return "\n\n".join(filter(None, [paragraph, "\n".join([*lines, *_not_taken(choice)])]))
+
+
+def _not_taken(choice: Choice) -> list[str]:
+    """Return a line for each change that was shown to pay and is not taken, and one for what else is left out.
+
+    The parts of a combination that was chosen, and is not confirmed, are named with it.
+    """
+    named = choice.chosen.verdict.overrides if choice.chosen else {}
+    others = [one for one in decision_of(choice).refused if not one.verdict.overrides.items() <= named.items()]
+    lines = [f"- supported, but not taken: {_in_brief(one.verdict)}: {refusal(one)}" for one in others]
+    told = [one.verdict.shown for one in others]
+    rest = [one for one in choice.left_out if not any(one == name or one.startswith(f"{name} (") for name in told)]
+    names = [*map(escape, rest)]
+    without = left_out(names) if choice.adopted else f"not confirmed or not paying either: {', '.join(names)}"
+    return [f"- {without}"] * bool(rest) + lines
+
+
+def _in_brief(v: Verdict) -> str:
+    return f"{escape(v.title_in_full)} ({v.meaning}, {effect(v.effect)})"
 
 
 def _consequences(choice: Choice) -> str:
@@ -117,13 +129,18 @@ def _job(choice: Choice) -> str:
 
 def _doubts(choice: Choice, lost: Sequence[Cause]) -> str:
     lines = ["Another machine, model size, sequence length or batch size; another version of the libraries."]
-    lines += [f"Still open: {escape(c.still_open)}" for c in lost if c.still_open]
-    open_ones = [escape(v.name) for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
-    untried = [escape(v.name) for v in choice.verdicts if v.untried]
-    if open_ones:
-        lines += [f"More pairs on a quieter machine could still decide: {', '.join(open_ones)}."]
+    lines += [f"Still open: {escape(one)}" for one in still_open(lost, choice.adopted)]
+    undecided = [escape(v.title_in_full) for v in choice.verdicts if in_noise(v)]
+    otherwise = [v for v in choice.verdicts if v.run_failed or says_nothing(v)]
+    untried = sum(v.untried for v in choice.verdicts)
+    if undecided:
+        lines += [f"More pairs on a quieter machine could still decide: {', '.join(undecided)}."]
+    if otherwise:
+        reasons = "; ".join(f"{escape(v.title_in_full)} ({escape(v.reason)})" for v in otherwise)
+        lines += [f"Something other than noise leaves these open: {reasons}."]
     if untried:
-        lines += [f"No time was left for: {', '.join(untried)}."]
+        named = "the hypothesis that was" if untried == 1 else f"the {untried} hypotheses that were"
+        lines += [f"More minutes (`budget.minutes`) could still decide {named} not reached."]
     return "\n\n".join(lines)
 
 

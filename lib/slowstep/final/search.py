@@ -14,6 +14,7 @@ from dataclasses import replace
 from slowstep.factors import Contrast, combine, label
 from slowstep.final.combinations import FINALISTS, Candidate, Pick, finalists, names_of, with_conditions
 from slowstep.final.job import NOT_SOONER, ends_sooner, job_of
+from slowstep.final.own_words import shown_as
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.needed import CONFIRMATION
 from slowstep.investigation.results import Measured
@@ -24,13 +25,16 @@ CONFIRMED = "final"
 """The name of the comparison family that confirms."""
 
 
-def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) -> tuple[Measured | None, list[str]]:
-    """Return the finalist that beats the others, confirmed, and in words the combinations that were not.
+Failed = tuple[Measured, str]
+"""A combination that was not confirmed, or with which the job does not end sooner, and the same in words."""
+
+
+def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) -> tuple[Measured | None, list[Failed]]:
+    """Return the finalist that beats the others, confirmed, and the combinations that were not.
 
     The job must end sooner with it. If none is confirmed, it is the first that was not; None if there is none.
     """
-    failed: list[str] = []
-    first: Measured | None = None
+    failed: list[Failed] = []
     for _ in range(FINALISTS):
         if not ranking:
             break
@@ -43,10 +47,11 @@ def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) ->
         faster = chosen.verdict.outcome is Outcome.SUPPORTED
         if faster and ends_sooner(lab, chosen):
             return chosen, failed
-        first = first or (None if faster else chosen)
-        failed.append(f"{label(champion)} ({NOT_SOONER if faster else chosen.verdict.reason})")
+        why = NOT_SOONER if faster else chosen.verdict.reason
+        failed.append((chosen, f"{shown_as(chosen, label(champion))} ({why})"))
         ranking = [c for c in ranking if not names_of(champion) <= c.names]
-    return first, failed
+    unconfirmed = (one for one, _ in failed if one.verdict.outcome is not Outcome.SUPPORTED)
+    return next(unconfirmed, None), failed
 
 
 def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Measured]) -> tuple[Pick, ...]:

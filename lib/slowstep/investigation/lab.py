@@ -434,8 +434,9 @@ class Lab(Shown):
         """
         if self.settings.budget.minutes is None or not (self.measurer or self.evidence.concluded):
             return prior
-        reason = f"not reached within {self.settings.budget.minutes:g} minutes (budget.minutes); {prior.reason}"
-        return replace(prior, reason=reason.removesuffix("; "))
+        limit = f"{self.settings.budget.minutes:g} minute{'s' * (self.settings.budget.minutes != 1)}"
+        known = "" if prior.outcome is Outcome.INCONCLUSIVE else f"; {prior.reason}"  # a bound holds without a trial
+        return replace(prior, reason=f"not reached within {limit} (budget.minutes){known}")
 
     def _was_measured(self, contrast: Contrast, purpose: str) -> bool:
         """Return whether a contrast has a record. If it has, the record counts and not the bound."""

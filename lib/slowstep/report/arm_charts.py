@@ -17,7 +17,7 @@ from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, S
 from slowstep.report.tables import NO_COMBINATION
 from slowstep.settings import Settings
 from slowstep.text.numbers import percent
-from slowstep.wording.words import SIGNS, effect, rate, size
+from slowstep.wording.words import NOT_REACHED, effect, rate, sign, size
 
 MARKERS = {
     Outcome.SUPPORTED: (GREEN, "circle"),
@@ -77,7 +77,7 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
     figure.update_xaxes(title=f"change of {judged}, % (dashed: {percent(1 + minimum_effect)})")
     rows = [
-        {"arm": name.replace("<br>", " "), "effect [interval]": effect(v.effect), "verdict": SIGNS[v.outcome]}
+        {"arm": name.replace("<br>", " "), "effect [interval]": effect(v.effect), "verdict": sign(v)}
         for name, v in reversed(ordered)
     ]
     figure.update_layout(showlegend=True)
@@ -125,7 +125,7 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
     for m in measured:
         verdict = m.verdict
         if verdict.effect is None:
-            cells[position(m)] = (None, str(verdict.status or verdict.outcome))
+            cells[position(m)] = (None, NOT_REACHED if verdict.untried else str(verdict.status or verdict.outcome))
         else:
             value = 100 * (verdict.effect.ratio - 1)
             half = 50 * (verdict.effect.high - verdict.effect.low)
@@ -239,7 +239,7 @@ def _unmeasured(verdict: Verdict) -> str:
     if verdict.status not in (None, Status.OK):
         return str(verdict.status)
     if verdict.untried:
-        return "not measured"
+        return NOT_REACHED
     refuted = verdict.bound and verdict.outcome is Outcome.REFUTED
     return "refuted by its bound, no trial" if refuted else str(verdict.outcome)
 

@@ -16,7 +16,7 @@ from slowstep.report.overview import KINDS, overview
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.text.visible import visible_lines
-from slowstep.wording.words import SIGNS, effect
+from slowstep.wording.words import effect, sign
 from slowstep_probe.secret import masked
 
 
@@ -31,7 +31,7 @@ def _(shown: Verdict) -> str:
     found = f"{effect(shown.effect)} throughput" if shown.effect else ""
     about = ", ".join(filter(None, (found, KINDS[shown.meaning])))
     return (
-        f"<p><strong>{_text(SIGNS[shown.outcome])}: {_text(shown.title_in_full)}</strong><br>{_text(about)}<br>"
+        f"<p><strong>{_text(sign(shown))}: {_text(shown.title_in_full)}</strong><br>{_text(about)}<br>"
         f"{_text(shown.reason)}</p>"
     )
 
@@ -69,8 +69,7 @@ def _(shown: Lab) -> str:
     found = overview(shown.folder)
     answer = found.answer if found.runs or found.verdicts else "Nothing has been concluded yet."
     rows = [
-        {"change": v.title_in_full, "verdict": SIGNS[v.outcome], "effect [interval]": effect(v.effect)}
-        for v in found.verdicts
+        {"change": v.title_in_full, "verdict": sign(v), "effect [interval]": effect(v.effect)} for v in found.verdicts
     ]
     head = f"<p><strong>{_text(shown.settings.name)}</strong> on {_text(shown.machine)}: {_text(answer)}</p>"
     return head + (Table(rows)._repr_html_() if rows else "")

@@ -13,7 +13,7 @@ from slowstep.report import overview_charts as charts
 from slowstep.report.html import environment, unbroken
 from slowstep.report.overview import KINDS, Overview, overview, what
 from slowstep.report.summary import write_summary
-from slowstep.wording.words import SIGNS, effect
+from slowstep.wording.words import effect, sign
 
 NAMES = ("index.html", "slowstep_index.html")
 """The names that the page may have, in their order."""
@@ -68,7 +68,7 @@ def page(overviews: list[Overview]) -> str:
         charts=charts,
         outcomes=Outcome,
         diagnostic=Meaning.DIAGNOSTIC,
-        signs=SIGNS,
+        sign=sign,
         kinds=KINDS,
         effect=effect,
         what=what,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slowstep.factors import Meaning
 from slowstep.investigation.results import Baseline
@@ -16,6 +16,7 @@ from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course
 from slowstep.wording.slow_nodes import slower_nodes
+from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
     PHASE_NAMES,
     hours,
@@ -54,18 +55,16 @@ def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
     parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
     refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
     if refuted:
-        parts.append("Not the cause: " + "; ".join(f"{escape(v.name)} ({_refutation(v)})" for v in refuted) + ".")
+        parts.append(_listed("Not the cause", refuted, _refutation))
     undecided = [v for v in verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
     if undecided:
-        parts.append("Undecided: " + "; ".join(f"{escape(v.name)} ({_undecided(v)})" for v in undecided) + ".")
+        parts.append(_listed("Undecided", undecided, _undecided))
     untried = [v for v in verdicts if v.untried]
     if untried:
-        parts.append("Not tried: " + "; ".join(f"{escape(v.name)} ({escape(v.reason)})" for v in untried) + ".")
+        parts.append(_listed("Not tried", untried, _reason))
     untestable = [v for v in verdicts if v.outcome is Outcome.NOT_TESTABLE]
     if untestable:
-        parts.append(
-            "Not testable here: " + "; ".join(f"{escape(v.name)} ({escape(v.reason)})" for v in untestable) + "."
-        )
+        parts.append(_listed("Not testable here", untestable, _reason))
     if nodes and not alone:
         parts.append(of_nodes)
     return Text("\n\n".join(parts))
@@ -139,7 +138,8 @@ def final_conclusion(
 
     `chosen` is the final configuration, `tested` is all that was tested, and `left` names parts that were left out.
     """
-    open_ones = [f"**Still open:** {escape(c.still_open)}" for c in causes if c.still_open]
+    adopted = chosen is not None and chosen.outcome is Outcome.SUPPORTED
+    open_ones = [f"**Still open:** {escape(one)}" for one in still_open(causes, adopted)]
     return Text("\n\n".join([_decision(chosen, tested, left), *open_ones]))
 
 
@@ -147,14 +147,7 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
     if chosen is None:
         return _no_change(tested)
     if chosen.outcome is not Outcome.SUPPORTED:
-        if chosen.untried:
-            why = not_measured_again("once more" if chosen.alone else "together")
-            return f"**Change nothing yet.** {escape(chosen.shown)}: {why}."
-        whole = f"{escape(chosen.shown)}{' together' * (not chosen.alone)}"
-        why = escape(sentence(chosen.reason))
-        if chosen.effect is None:
-            return f"**Change nothing yet.** {whole}: could not be {measured_again(chosen)}. {why}"
-        return f"**Change nothing yet.** {whole}: {measured_again(chosen)}, and not confirmed. {why}"
+        return f"**Change nothing yet.** {unconfirmed(chosen)}"
     why = "" if chosen.alone else ", since gains don't add"
     dropped = f" {sentence(left_out([*map(escape, left)]))}" if left else ""
     return (
@@ -164,14 +157,25 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
     )
 
 
+def unconfirmed(chosen: Verdict) -> str:
+    """Write why a configuration that was chosen is not confirmed."""
+    whole, why = escape(chosen.shown), escape(sentence(chosen.reason))
+    if chosen.untried:
+        return f"{whole}: {not_measured_again('once more' if chosen.alone else 'together')}."
+    if chosen.effect is None:
+        return f"{whole}: could not be {measured_again(chosen)}. {why}"
+    return f"{whole}: {measured_again(chosen)}, and not confirmed. {why}"
+
+
 def _no_change(tested: Sequence[Verdict]) -> str:
     """Write why nothing is changed: nothing pays, what pays may not be changed, or it is not known yet."""
-    failed = [escape(v.name) for v in tested if v.run_failed]
-    undecided = [escape(v.name) for v in tested if _in_noise(v)]
-    untried = [escape(v.name) for v in tested if v.untried]
+    failed = [escape(v.title_in_full) for v in tested if v.run_failed]
+    undecided = [escape(v.title_in_full) for v in tested if in_noise(v)]
+    unsaid = [v for v in tested if says_nothing(v)]
+    untried = [escape(v.title_in_full) for v in tested if v.untried]
     paying = [v for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC] + best_together(tested)
     refused = [escape(v.title_in_full) for v in paying]
-    yet = " yet" * bool(failed or undecided or untried)
+    yet = " yet" * bool(failed or undecided or unsaid or untried)
     text = f"**Change nothing{yet}.** Nothing that may be acted on was shown to bring anything."
     if refused:
         text += f" Supported, but not allowed by the parameter file or not paying in this job: {', '.join(refused)}."
@@ -179,6 +183,8 @@ def _no_change(tested: Sequence[Verdict]) -> str:
         text += f" The run itself failed beside these, which says nothing of them: {', '.join(failed)}."
     if undecided:
         text += f" This machine's noise leaves undecided: {', '.join(undecided)}."
+    if unsaid:
+        text += f" {_listed('These comparisons say nothing of their change', unsaid, _reason)}"
     if untried:
         text += f" For these no time was left: {', '.join(untried)}."
     return text
@@ -201,14 +207,10 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
     return f"**{subject}: not what limits this run.** Nothing tested brings as much as was asked for."
 
 
-def _in_noise(verdict: Verdict) -> bool:
-    """Return whether a hypothesis was tested, and noise leaves it undecided."""
-    return verdict.outcome is Outcome.INCONCLUSIVE and not (verdict.untried or verdict.run_failed)
-
-
 OPEN = (
     (lambda v: v.run_failed, "the run itself failed while {} of the question was tested"),
-    (_in_noise, "{} of the question stays open in this machine's noise"),
+    (in_noise, "{} of the question stays open in this machine's noise"),
+    (says_nothing, "{} of the question stays open, since its pairs say nothing of the change"),
     (lambda v: v.untried, "for {} of the question no time was left"),
     (lambda v: v.outcome is Outcome.NOT_TESTABLE, "{} of the question could not be tested here"),
 )
@@ -240,4 +242,16 @@ def _refutation(verdict: Verdict) -> str:
 
 
 def _undecided(verdict: Verdict) -> str:
-    return span(verdict.effect) if verdict.effect else escape(verdict.reason)
+    """Write the effect that noise leaves undecided. Of any other comparison write why it decides nothing."""
+    if in_noise(verdict):
+        return span(verdict.effect)
+    return f"{span(verdict.effect)}; {_reason(verdict)}" if verdict.effect else _reason(verdict)
+
+
+def _reason(verdict: Verdict) -> str:
+    return escape(verdict.reason)
+
+
+def _listed(what: str, verdicts: Sequence[Verdict], told: Callable[[Verdict], str]) -> str:
+    """Write changes in one sentence, each with what is `told` of it."""
+    return f"{what}: {'; '.join(f'{escape(v.title_in_full)} ({told(v)})' for v in verdicts)}."

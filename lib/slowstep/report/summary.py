@@ -60,7 +60,7 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     if found.remains:
         parts.append("\n".join(["**What it still loses**", "", *(f"- {escape(one)}" for one in found.remains)]))
     if found.beyond:
-        lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
+        lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))
     counts = [f"{len(found.of(outcome))} {outcome}" for outcome in Outcome if found.of(outcome)]
     counts += [f"{len(found.untried)} not reached in the time given"] * bool(found.untried)
@@ -75,7 +75,8 @@ def _numbered(title: str, lines: list[str]) -> str:
     return "\n".join([f"**{title}**", "", *(f"{i}. {line}" for i, line in enumerate(lines, 1))])
 
 
-def _refusal(refused: Refused) -> str:
+def refusal(refused: Refused) -> str:
+    """Return why a change is not adopted, and what would let it in, as a clause in Markdown."""
     # a command's parameter file is made by the kit, in the folder of its records
     file = "investigation.yaml" if refused.verdict.lines else "the parameter file"
     remedy = f"; {code(refused.remedy)} in {file} allows it" if refused.remedy else ""

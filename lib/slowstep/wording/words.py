@@ -41,6 +41,8 @@ SIGNS = {
     Outcome.NOT_TESTABLE: "– not testable here",
 }
 
+NOT_REACHED = "not reached"
+"""The words for a hypothesis that no time was left for."""
 
 SCALES = (
     (7200.0, 3600.0, math.inf, "h"),
@@ -55,6 +57,11 @@ have no decimal, and the unit's name."""
 def phase_named(phase: str) -> str:
     """Return a phase as the name of something in a sentence."""
     return IN_SENTENCES.get(phase, PHASE_NAMES[phase])
+
+
+def sign(verdict: Verdict) -> str:
+    """Return the outcome of a hypothesis with its sign: "✔ supported". One that was not tried has none."""
+    return f"– {NOT_REACHED}" if verdict.untried else SIGNS[verdict.outcome]
 
 
 def effect(interval: Interval | None) -> str:
