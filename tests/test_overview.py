@@ -169,7 +169,10 @@ def test_what_to_do_says_what_it_is_now_and_what_becomes_of_the_memory(concluded
     found = overview(folder)
 
     assert ["now true; training stays the same"] == [action.kind for action in found.actions]
-    assert found.memory == "The peak of memory on the host is 1.00 GiB of the 16.00 GiB that a trial may take, and 1.00 GiB as it is."
+    assert (
+        found.memory
+        == "The peak of memory on the host is 1.00 GiB of the 16.00 GiB that a trial may take, and 1.00 GiB as it is."
+    )
     assert found.memory in page([found])
     assert found.memory in as_markdown(found)
     assert as_json(found)["memory_bytes"] == {"before": 2**30, "after": 2**30}

@@ -41,6 +41,7 @@ from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course, surely
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import remains
+from slowstep.wording.still_open import more_lost
 from slowstep.wording.words import PHASE_NAMES, SIGNS, change_of_job, duration, effect, share, size
 
 KINDS = {
@@ -215,8 +216,8 @@ class Overview:
             return " No cause was shown: no single change is known to bring that."
         if not (adopted and adopted.effect):
             return ""
-        more = [one for one in self.causes if one.headline and one.size[1] > adopted.effect.ratio]
-        return f" More is lost {'than that' if more[0].factor else 'elsewhere'}: {more[0].headline}" if more else ""
+        more = more_lost(self.causes, adopted.effect)
+        return f" {more}" if more else ""
 
     @cached_property
     def actions(self) -> list[Action]:

@@ -24,7 +24,6 @@ from slowstep.wording.lost import gain_without
 from slowstep.wording.words import (
     NOT_MEASURED,
     PHASE_NAMES,
-    SIGNS,
     duration,
     effect,
     hours,
@@ -33,6 +32,7 @@ from slowstep.wording.words import (
     rate,
     share,
     share_span,
+    sign,
     size,
 )
 from slowstep_probe.secret import masked
@@ -63,7 +63,7 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
         [
             {
                 "change": v.title_in_full,
-                "verdict": SIGNS[v.outcome],
+                "verdict": sign(v),
                 "effect [interval]": effect(v.effect),
                 **({"reading": str(v.reading or "")} if read else {}),
                 "class": str(v.meaning),
@@ -83,7 +83,7 @@ def hypotheses(verdicts: Sequence[Verdict]) -> Table:
         [
             {
                 "change": v.title_in_full,
-                "verdict": SIGNS[v.outcome],
+                "verdict": sign(v),
                 "effect [interval]": effect(v.effect),
                 **({"loss, first samples": _loss(v)} if rounded else {}),
                 "because": v.reason,

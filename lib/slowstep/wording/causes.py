@@ -102,7 +102,7 @@ def causes(
     unchanged = dict[str, Suspect]()
     for suspect, stays in open_ones:
         parts = [v for v in changes if _takes_part(v, suspect) and _fits(v, suspect.most)]
-        limit = next((v for v in limits if _takes_part(v, suspect)), None)
+        limit = next((v for v in limits if _takes_part(v, suspect) and _fits(v, suspect.most)), None)
         likely = None if parts else _likely_change(suspect, verdicts)
         if parts:
             beyond = _beyond(suspect, verdicts, limit, parts)
