@@ -56,6 +56,9 @@ KINDS = {
 FEWER = 0.05
 """The part by which a job must become shorter beyond what its throughput says, to be one of fewer tokens a sample."""
 
+NOTHING_LEFT = "Looked at once more with that, no phase of the run loses time that is worth a change."
+"""What is said where the adopted configuration was profiled and has no suspect."""
+
 NOTHING_TOLD = 2.0
 """The ratio from which on what pairs could have told from chance is nothing that anybody would look for."""
 
@@ -261,12 +264,14 @@ class Overview:
         if adopted is None:
             return ""
         pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
+        left = self.decision.remaining
+        nothing = f" {NOTHING_LEFT}" if left is not None and not left.suspects else ""
         if self.single:
             return (
                 f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since these "
-                "pairs have chosen nothing."
+                f"pairs have chosen nothing.{nothing}"
             )
-        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add."
+        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{nothing}"
 
     @property
     def remains(self) -> list[str]:

@@ -86,7 +86,7 @@ def causes(
     the backward pass are one loss. Limits that nothing else belongs to come last, unless they leave out what the run
     could do without. Wholes (`WHOLES`) come after whatever is a good part of them. Changes are left out that were
     compared beside settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
-    What is adopted leaves at least what it is seen to lose itself (`remaining`).
+    How much of a loss adopted changes leave is seen in the run with all of them (`remaining`).
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
