@@ -349,6 +349,16 @@ def test_a_survey_that_fails_leaves_no_folder(folder: Path, unsurveyed: list[str
     assert (len(unsurveyed), (folder / "new").exists()) == (1, False)
 
 
+@pytest.mark.parametrize(("first", "limit"), [(8.0, 600.0), (900.0, 2700.0)])
+def test_trials_may_start_as_slowly_as_the_program(first: float, limit: float, folder: Path) -> None:
+    """A first step for which the survey was given more time would come too late in every trial."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(folder))
+    seen = SurveyRecord(command=command, first_step_boundary=first)
+
+    path = surveyed_run.write(seen, folder / "out")
+    assert limit == load(path).settings.budget.startup_timeout_seconds
+
+
 # -- a run for real --
 
 

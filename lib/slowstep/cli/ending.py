@@ -38,5 +38,5 @@ def more_minutes(settings: Settings, seconds: float) -> str:
     if minutes is None:
         return ""
     more = math.ceil(2 * max(minutes, seconds / 60))
-    reached = f"{minutes:g} minutes, which count earlier calls too, were not enough for all"
-    return f"{settings.name}: {reached}; the same with --minutes {more} goes on"
+    how = f"--minutes {more} (or {MINUTES}={more}) goes on"
+    return f"{settings.name}: {minutes:g} minutes, earlier calls included, were not enough for all; {how}"

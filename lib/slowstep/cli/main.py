@@ -216,12 +216,12 @@ def _diagnose(given: argparse.Namespace) -> int:
         share = percentage(spent.measured_seconds / spent.seconds) if spent.seconds else "none"
         blocks = f"{spent.measured_seconds:.0f} s ({share}) in measured blocks"
         say(f"{loaded.settings.name}: {spent.seconds:.0f} s, of which {blocks}")
-        told.append(wrapped(f"{spent.name}: {spent.answer}"))
+        told.append(f"{spent.name}: {spent.answer}")
         if unreached(spent.verdicts, spent.decision):
-            told += filter(None, [more_minutes(loaded.settings, spent.seconds)])
+            told.append(more_minutes(loaded.settings, spent.seconds))
     say(f"this call took {time.monotonic() - began:.0f} s")
-    for text in told:
-        say_lines(text)
+    for text in filter(None, told):
+        say_lines(wrapped(text))
     if index:
         say(f"open {index}")
     return 1 if failed else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -167,7 +168,10 @@ def _written(survey: SurveyRecord, folder: Path) -> Path:
         "command": to_plain(survey.command),
         "surveyed": to_plain(replace(surveyed(survey), record=str(record.resolve()))),
     }
-    first = {"freed_memory": "returned", "levels": "auto", "budget": dict(BUDGET), "allow": {"numerics": False}}
+    slow_start = TIMES_A_START * (survey.first_step_boundary or 0.0)
+    limit = max(BUDGET["startup_timeout_seconds"], math.ceil(slow_start))
+    budget = BUDGET | {"startup_timeout_seconds": float(limit)}
+    first = {"freed_memory": "returned", "levels": "auto", "budget": budget, "allow": {"numerics": False}}
     if isinstance(kept, dict):
         given = {name: value for name, value in (renewed | first).items() if name in renewed or name not in kept}
         text = with_values(path.read_text(encoding="utf-8"), given)
@@ -185,6 +189,10 @@ BUDGET = {
     "startup_timeout_seconds": 600.0,
 }
 """What measuring a command may cost, if nobody says otherwise."""
+
+TIMES_A_START = 3
+"""How many times as long as in the survey the first step of a trial may take to come, where that is more than the time
+that all have: the two trials of a comparison start beside each other."""
 
 
 def _mapping(path: Path) -> dict[str, Any]:
