@@ -2,6 +2,7 @@
 PYTHON ?= python3
 PARAMS ?= params/quick.yaml
 SET ?=
+LAB ?=
 BIN := .venv/bin
 BESIDE := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
@@ -36,8 +37,8 @@ audit: .venv/.ready  ## check the figures reported in PARAMS (a case, or your fi
 check: .venv/.ready  ## say whether PARAMS can be used; trains nothing
 	$(BIN)/slowstep check $(PARAMS) $(if $(SET),--set $(SET))
 
-lab: .venv/.ready  ## open JupyterLab on the notebooks
-	$(BIN)/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/start.ipynb
+lab: .venv/.ready  ## open JupyterLab on the notebooks (LAB="--allow-root --no-browser" adds options of its own)
+	$(BIN)/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/start.ipynb $(LAB)
 
 test: .venv/.ready  ## run the test suite (minutes)
 	$(BIN)/python -m pytest $(BESIDE) -m "not exhaustive"

@@ -6,12 +6,15 @@ import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from slowstep.batch import investigations
+from slowstep.batch import investigations, notebook
 from slowstep.batch.measuring import Concluded
+from slowstep.cli import load_and_check
 from slowstep.cli import measure as by_command
+from slowstep.cli.main import main
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary
@@ -146,3 +149,30 @@ def test_what_another_run_concluded_is_dropped_at_once(
     diagnosed(monkeypatch, tmp_path, looking())
 
     assert kept == [[BASELINE.notebook]]
+
+
+@pytest.mark.parametrize(("reason", "said"), [("", "ok, drawn in 0 s"), ("no kernel", "failed: no kernel")])
+def test_the_seconds_of_a_notebook_are_those_of_drawing(
+    reason: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It reads what was measured for minutes, so its own seconds are not told as those in which that was found."""
+    ended = SimpleNamespace(alive=False, end=lambda: reason)
+    monkeypatch.setattr(notebook, "NotebookProcess", lambda *_: ended)
+    monkeypatch.setattr(notebook, "render", lambda *_: None)
+    told: list[str] = []
+    notebook.run(
+        [notebook.path_of(BASELINE)], notebook.Given(loaded=LOADED, folder=tmp_path), lambda t, _: told.append(t)
+    )
+
+    assert told == ["00_baseline", f"00_baseline: {said}"]
+
+
+def test_measuring_without_notebooks_says_how_long_it_took(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `slowstep diagnose` does."""
+    monkeypatch.setattr(load_and_check, "checked", lambda *_: [LOADED])
+    monkeypatch.setattr(by_command, "measured", lambda *_: (one for one in ()))
+
+    assert main(["measure", "smoke.yaml", "--outputs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "this call took 0 s"

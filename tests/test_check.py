@@ -32,6 +32,16 @@ def test_what_can_not_be_tested_here_is_named(tmp_path: Path, capsys: pytest.Cap
     assert "to try: compute.torch_compile=true\n" in said
 
 
+def test_a_check_leaves_nothing(tmp_path: Path) -> None:
+    """No folder that an export would take for an investigation, and no file in one that is there."""
+    assert checked("", tmp_path) == 0
+    assert [tmp_path / "asked.yaml"] == list(tmp_path.iterdir())
+
+    (tmp_path / "out" / "asked").mkdir(parents=True)
+    assert checked("", tmp_path) == 0
+    assert [] == list((tmp_path / "out" / "asked").iterdir())
+
+
 @pytest.mark.parametrize("workload", ["nosuch:Thing", "os:nothing", "os:getcwd"])
 def test_a_workload_that_can_not_be_had_is_refused(
     workload: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

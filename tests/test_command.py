@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from slowstep import __version__
 from slowstep.cli.main import main
 from slowstep.command.options import rewritten
 from slowstep.command.resolve import CommandError, resolve
+from slowstep.launch import surveyed_run
+from slowstep.launch.surveyed_run import folder_for
+from slowstep.launch.surveyor import SurveyOrder, SurveyRecord
+from slowstep.processes.lock import locked
+from slowstep.records import Store
+from slowstep.settings import SettingsError, load
+from slowstep.settings.command import CHANGES, Command
 
 
 @pytest.fixture
@@ -142,6 +153,16 @@ def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict
             "--minutes 5 -- python train.py --lr 1e-4",
         ),
         (["survey", "python", "train.py"], "slowstep survey -- python train.py"),
+        (["python", "train.py"], "say what to do with it, as in `slowstep diagnose -- python train.py`"),
+        (["--", "python", "train.py"], "as in `slowstep diagnose -- python train.py`"),
+        (["diagnos", "--", "python", "train.py"], "diagnos: there is no such command. Did you mean 'diagnose'?"),
+        (["diagnose", "--minuts", "2", "--", "python", "train.py"], "option --minuts. Did you mean '--minutes'?"),
+        (["run", "--wiht=final", "--", "python", "train.py"], "option --wiht. Did you mean '--with'?"),
+        (["report", "--static", "-x"], "slowstep report: error: unrecognized arguments: -x"),
+        (["check", "--slow", "a.yaml"], "option --slow. Allowed: --help, --outputs, --set."),
+        (["--minutes", "2", "measure", "a.yaml"], "behind the command that it belongs to: slowstep measure --minutes"),
+        (["--verbose"], "unrecognized option --verbose. Did you mean '--version'?"),
+        ([], "name a command: survey, run"),
         (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is not a number of minutes"),
         (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is not a number of minutes"),
     ],
@@ -149,11 +170,216 @@ def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict
 def test_a_command_line_that_can_not_be_meant_is_refused_at_once(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A program without `--` is no parameter file, and no survey begins for a time that can't be."""
+    """A program without `--` is no parameter file, and no survey begins for a time that can't be.
+
+    The usage is that of the command that was meant.
+    """
     with pytest.raises(SystemExit):
         main(words)
 
+    told = capsys.readouterr().err
+    assert said in told
+    known = words[:1] and words[0] in ("survey", "run", "diagnose", "measure", "check", "report")
+    assert told.startswith(f"usage: slowstep {words[0]} " if known else "usage: slowstep [-h]")
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever reports a mistake is asked for it."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"slowstep {__version__}\n")
+
+
+def test_an_abbreviated_option_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Argparse takes it, so it is not refused as a mistyped one."""
+    assert main(["check", "--outp", str(tmp_path), str(tmp_path / "gone.yaml")]) == 2
+    assert "there is no such file" in capsys.readouterr().err
+
+
+def test_an_interpreter_without_torch_is_refused_with_an_example(folder: Path) -> None:
+    """The interpreter of a version manager is often not the one that trains."""
+    (folder / "python").write_text("""#!/bin/sh\necho '{"python": "3.12.1", "torch": ""}'\n""")
+    (folder / "python").chmod(0o755)
+
+    with pytest.raises(CommandError, match=r"has no torch; activate .* as in `/path/to/env/bin/python train.py`"):
+        resolve(["./python", "train.py"], folder, os.environ)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (
+            {
+                "ended": "it called sys.exit(2)",
+                "failed": True,
+                "output": "usage: …\ntrain.py: error: no --learning-rate\n",
+            },
+            "before its first training step it called sys.exit(2); its last words: "
+            "train.py: error: no --learning-rate. `slowstep survey`",
+        ),
+        ({"ended": "it returned"}, "before its first training step it returned. `slowstep survey`"),
+        ({"ended": "it returned", "steps": 1}, "after 1 training step it returned. `slowstep survey`"),
+        (
+            {"ended": "ValueError: no data. (train.py:3 in load)", "failed": True},
+            "before its first training step it failed: ValueError: no data. (train.py:3 in load). `slowstep",
+        ),
+        (
+            {"standing": "train.py:4 in load"},
+            "before its first training step it was at train.py:4 in load when its time was up (--startup allows more).",
+        ),
+    ],
+)
+def test_a_program_that_never_trains_is_refused_in_whole_sentences(
+    seen: dict, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it ended stands before what it printed, so that nobody takes that for the program's words."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(surveyed_run, "survey", lambda command, *_: SurveyRecord(command=command, **seen))
+
+    with pytest.raises(SettingsError) as refused:
+        surveyed_run.surveyed_words([sys.executable, "train.py"], SurveyOrder())
+    assert f"train.py: there is nothing to diagnose: {said}" in str(refused.value)
+
+
+# -- the folder of a command's investigation --
+
+
+def another(folder: Path, outputs: Path, name: str) -> None:
+    """The investigation of a program of another folder, as far as its survey came."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=f"{folder}/another")
+    surveyed_run.write(SurveyRecord(command=command), outputs / name)
+
+
+def described(folder: Path, outputs: Path, name: str) -> None:
+    """The investigation of what a parameter file describes."""
+    record = {"settings": {"name": name, "command": None}, "source": "params/quick.yaml"}
+    Store(outputs / name / "records").write(record, "investigation", "last")
+
+
+OWNERS = pytest.mark.parametrize(
+    ("owned", "owner"),
+    [(another, "`python train.py`, started in {}/another"), (described, "what params/quick.yaml describes")],
+)
+
+
+@pytest.fixture
+def unsurveyed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commands that were surveyed, each in no time."""
+    surveyed: list[str] = []
+
+    def survey(command: Command, *_: object) -> SurveyRecord:
+        surveyed.append(str(command))
+        return SurveyRecord(command=command, steps=20, ended="it returned")
+
+    monkeypatch.setattr(surveyed_run, "survey", survey)
+    monkeypatch.chdir(folder)
+    return surveyed
+
+
+@OWNERS
+def test_a_name_that_is_taken_is_refused_before_anything_runs(
+    owned: Callable, owner: str, folder: Path, unsurveyed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of the other investigation is overwritten; whoever chose the name reads whose it is, and the way on."""
+    outputs = folder / "out"
+    owned(folder, outputs, "train")
+    before = {path: path.read_bytes() for path in outputs.rglob("*") if path.is_file()}
+    words = ["diagnose", "--name", "train", "--outputs", str(outputs), "--", sys.executable, "train.py"]
+
+    assert main(words) == 2
+    told = capsys.readouterr().err
+    assert f"the name 'train' is taken: {outputs}/train holds the investigation of {owner.format(folder)}." in told
+    assert "Choose another name, or none" in told
+    assert (before, []) == ({path: path.read_bytes() for path in before}, unsurveyed)
+
+
+@OWNERS
+def test_without_a_name_a_free_folder_is_found(owned: Callable, owner: str, folder: Path) -> None:
+    """A numbered one, whatever kind of investigation has taken the program's own."""
+    owned(folder, folder / "out", "train")
+    owned(folder, folder / "out", "train_2")
+
+    assert folder_for(resolve([sys.executable, "train.py"], folder, os.environ), folder / "out").name == "train_3"
+
+
+def test_a_parameter_file_takes_no_commands_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its reports would overwrite those of the command. The command's own parameter file is no other one."""
+    another(folder, folder / "out", "train")
+    (folder / "mine.yaml").write_text("name: train\nmodel: {init: random, model_type: llama}\n")
+
+    assert main(["check", str(folder / "mine.yaml"), "--outputs", str(folder / "out")]) == 2
+    assert f"mine.yaml:1: name: 'train' is taken: {folder}/out/train holds" in capsys.readouterr().err
+    command = load(folder / "out" / "train" / "investigation.yaml").settings.command
+    assert "" == surveyed_run.other_owner(folder / "out" / "train", command)
+
+
+def no_folder(outputs: Path) -> None:
+    outputs.write_text("mine")
+
+
+def at_work(outputs: Path) -> contextlib.AbstractContextManager:
+    return locked(outputs / "train")
+
+
+def unreadable(outputs: Path) -> None:
+    (outputs / "train").mkdir(parents=True)
+    (outputs / "train" / "investigation.yaml").write_text("name: [")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [(no_folder, "out"), (at_work, "another slowstep is working there"), (unreadable, "not readable")],
+)
+def test_results_that_have_no_place_are_told_before_anything_runs(
+    wrong: Callable, said: str, folder: Path, unsurveyed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A survey takes seconds to minutes, and would be lost."""
+    outputs = folder / "out"
+    with wrong(outputs) or contextlib.nullcontext():
+        status = main(["diagnose", "--outputs", str(outputs), "--", sys.executable, "train.py"])
+
+    assert (status, unsurveyed) == (2, [])
     assert said in capsys.readouterr().err
+
+
+def test_a_survey_that_fails_leaves_no_folder(folder: Path, unsurveyed: list[str]) -> None:
+    """Whether there is room for results is tried in a folder that goes again."""
+    assert main(["diagnose", "--outputs", str(folder / "new" / "out"), "--", sys.executable, "train.py"]) == 2
+    assert (len(unsurveyed), (folder / "new").exists()) == (1, False)
+
+
+@pytest.mark.parametrize(("first", "limit"), [(8.0, 600.0), (900.0, 2700.0)])
+def test_trials_may_start_as_slowly_as_the_program(first: float, limit: float, folder: Path) -> None:
+    """A first step for which the survey was given more time would come too late in every trial."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(folder))
+    seen = SurveyRecord(command=command, first_step_boundary=first)
+
+    path = surveyed_run.write(seen, folder / "out")
+    assert limit == load(path).settings.budget.startup_timeout_seconds
+
+
+# -- a run for real --
+
+
+def test_a_run_without_a_change_says_so_and_trains(folder: Path) -> None:
+    """An investigation that adopted nothing leaves an empty record; its user would think that something was changed."""
+    (folder / "final").mkdir()
+    (folder / "final" / CHANGES).write_text('{"values": {}, "feeding": [], "given": {}, "freed_memory": "returned"}')
+    words = [sys.executable, "-m", "slowstep.cli", "run", "--with", "final", "--", sys.executable, "train.py"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "no change was adopted, so nothing is changed: the program trains as it is" in done.stderr
+
+
+def test_a_run_with_an_investigation_names_its_changes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder that reports stand in is the one that is at hand."""
+    (folder / "final").mkdir()
+    (folder / "final" / CHANGES).write_text("{}")
+
+    assert main(["run", "--with", str(folder), "--", sys.executable, "train.py"]) == 2
+    assert f"give its folder of changes, {folder / 'final'}." in capsys.readouterr().err
 
 
 SCRIPT = """#!/bin/sh

@@ -833,7 +833,7 @@ def test_what_ranks_of_a_run_leave_running_goes_on_if_all_succeed(
 
 def test_a_program_that_fails_with_the_changes_fails_as_it_would(home: Path, tmp_path: Path) -> None:
     """Its exit status and its words are its own. Nothing is said of the program that the changes were found for."""
-    changes = {"values": {}, "feeding": [], "given": {}, "freed_memory": "returned"}
+    changes = {"values": {}, "feeding": [], "given": {}, "freed_memory": "kept"}
     changes |= {"program": str(home.resolve() / "fails.py")}
     (tmp_path / CHANGES).write_text(json.dumps(changes))
     (home / "fails.py").write_text("import sys\nprint('so far')\nsys.exit(7)\n")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,9 +20,12 @@ import yaml
 from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs_version
 
+from slowstep.batch import investigations
 from slowstep.batch.cleanup import forget_other_runs
+from slowstep.cli import export, load_and_check, report
+from slowstep.cli.ending import more_minutes, unreached
 from slowstep.cli.main import main
-from slowstep.export.exported import exported, keys, metrics_of
+from slowstep.export.exported import Exported, exported, keys, metrics_of
 from slowstep.factors import Arm
 from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
@@ -47,7 +52,7 @@ from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
 from slowstep.text.numbers import signed
 from slowstep.wording.causes import Cause
-from slowstep.wording.words import alone, duration, hours
+from slowstep.wording.words import alone, duration, hours, not_measured_again
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -836,6 +841,95 @@ def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path, ca
     assert "has it already" in capsys.readouterr().out
     assert len(runs) == 1
     assert len(list(runs[0].glob("*.wandb"))) == 1
+
+
+def test_what_a_tracker_refuses_is_said_once(
+    concluded: Concluded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """MLflow's refusal of a store fills six lines, and is the same for every investigation."""
+    folder = concluded({})
+    shutil.copytree(folder, folder.with_name("second"))
+    shutil.copytree(folder, folder.with_name("third"))
+    (folder.with_name("checked") / "records" / "checks").mkdir(parents=True)
+    calls: list[str] = []
+
+    def refuse(one: Exported, uri: str) -> str:
+        calls.append(one.name)
+        raise ValueError("of its own" if one.name == "third" else "no such store")
+
+    monkeypatch.setattr(export, "to_mlflow", refuse)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
+
+    assert main(["export", "--mlflow", "x", "--outputs", str(tmp_path)]) == 1
+    assert calls == [folder.name, "second", "third"]
+    assert capsys.readouterr().err.splitlines() == [
+        f"{folder.name}, second: mlflow refused them: ValueError: no such store",
+        "third: mlflow refused it: ValueError: of its own",
+    ]
+    assert not (folder.with_name("checked") / "summary.json").exists()
+
+
+@pytest.mark.parametrize("command", [["report"], ["export", "--wandb", "w"]])
+def test_an_investigation_is_found_by_its_bare_name(
+    command: list[str],
+    concluded: Concluded,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    """The name that reports show is that of a folder in the outputs. A mistyped one is answered with the nearest."""
+    folder = concluded({})
+    drawn: list[Path] = []
+    monkeypatch.setattr(report, "draw", lambda found, *_: drawn.append(found) or [])
+    monkeypatch.setattr(export, "to_wandb", lambda one, *_: str(drawn.append(one.folder)))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
+
+    assert main([*command, folder.name, "--outputs", str(tmp_path)]) == 0
+    assert drawn == [folder.resolve()]
+    assert main([*command, f"{folder.name}k", "--outputs", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert f"there is no such folder, here or in {tmp_path}" in told
+    assert f"Did you mean '{folder.name}'?" in told
+
+
+def test_a_folder_without_an_investigation_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Whoever names the folder of all results, or an empty one, reads which one is meant."""
+    assert main(["report", str(tmp_path)]) == 2
+    assert "name the folder of an investigation, outputs/NAME, or measure one" in capsys.readouterr().err
+
+
+def test_the_answer_is_told_before_the_page(
+    concluded: Concluded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """Whoever sits at a terminal reads what was found, in lines of its width, and how long it took."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(investigations, "diagnose", lambda *_: [])
+    monkeypatch.setattr(load_and_check, "checked", lambda *_: [read_investigation(folder).loaded])
+
+    assert main(["diagnose", "quick.yaml", "--outputs", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    took, answer, page = (told.index(text) for text in ("this call took", f"{folder.name}: ", "open "))
+    answer = told.index(f"{folder.name}: ", took)
+    assert took < answer < page
+    assert max(map(len, told[answer:page].splitlines())) <= 70
+    assert " ".join(told[answer:page].split()) == f"{folder.name}: {overview(folder).answer}"
+
+
+def test_minutes_that_were_not_enough_say_how_to_go_on(concluded: Concluded) -> None:
+    """They count all calls, so the same again would measure nothing; without minutes nothing was cut."""
+    found = overview(concluded({}))
+    untried = [replace(v, outcome=Outcome.INCONCLUSIVE, effect=None, status=None) for v in found.verdicts[:1]]
+    late = Decision(refused=[Refused(verdict=found.verdicts[0], why=not_measured_again("once more"))])
+
+    assert not unreached(found.verdicts, found.decision)
+    assert unreached(untried, found.decision)
+    assert unreached([], late)
+    settings = read_investigation(concluded({})).settings
+    assert "" == more_minutes(settings, 200.0)
+    short = override(settings, {"budget.minutes": 2})
+    assert more_minutes(short, 29.0).endswith("--minutes 4 (or budget.minutes=4) goes on")
+    assert more_minutes(short, 300.0).endswith("--minutes 10 (or budget.minutes=10) goes on")
 
 
 def test_an_export_without_tracker_or_investigation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import datetime
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -312,8 +313,31 @@ def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["quik.yaml", "quick.yml"])
 def test_a_missing_file_names_the_nearest(name: str) -> None:
     """A mistyped file is answered with the one that was probably meant."""
-    with pytest.raises(SettingsError, match=r"there is no such file\. Did you mean 'quick\.yaml'\?"):
+    with pytest.raises(SettingsError, match=rf"there is no such file\. Did you mean '{PARAMS / 'quick.yaml'}'\?"):
         load(PARAMS / name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("0.yaml", "There are mine.yaml, params/yours.yaml, params/zebra.yaml."),
+        ("your.yaml", "Did you mean 'params/yours.yaml'?"),
+        ("params/mine.yml", "Did you mean 'mine.yaml'?"),
+    ],
+)
+def test_only_parameter_files_are_offered(
+    asked: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those beside the missing one and those of params/, each as it would be named; no YAML of other programs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params").mkdir()
+    for name in ("mine", "params/yours", "params/zebra"):
+        (tmp_path / f"{name}.yaml").write_text("name: own\nbudget: {minutes: 2}\n")
+    (tmp_path / "environment.yml").write_text("name: slowstep\ndependencies: [python]\n")
+    (tmp_path / "params" / "broken.yaml").write_text("{")
+
+    with pytest.raises(SettingsError, match=re.escape(f"{asked}: there is no such file. {said}")):
+        load(asked)
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 3])

@@ -151,6 +151,12 @@ def nearest(frame: FrameType | None) -> FrameType | None:
     return of_package
 
 
+def standing(frame: FrameType) -> str:
+    """Return in words where a stack stands: at the innermost line of the user's code, or else at that of any code."""
+    own = nearest(frame) or frame
+    return CodePlace(real(own.f_code.co_filename), own.f_lineno, function=own.f_code.co_name).in_words()
+
+
 def own_files() -> list[str]:
     """Return the files of the user's own code that are imported, the program's among them."""
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]

@@ -360,5 +360,7 @@ class Watched:
             time.sleep(0.1)
             if self.boundaries > 1 and time.monotonic() - self.began > self.asked["seconds"] + self.asked["startup"]:
                 break
+        from slowstep_probe import places
+
         frame: FrameType | None = sys._current_frames().get(self._main)
-        self.tell("", standing="".join(traceback.format_stack(frame)[-12:]) if frame else "")
+        self.tell("", standing=places.standing(frame) if frame else "")

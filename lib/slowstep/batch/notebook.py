@@ -106,8 +106,8 @@ def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = F
                 running.remove(one)
                 ended[one.notebook.stem] = made = one.ended()
                 reason = f": {made.reason}" if made.reason else ""
-                after = "" if given.from_records else f" after {made.seconds:.0f} s"
-                tell(f"{made.notebook}: {made.status}{after}{reason}", None)
+                drawn = "" if given.from_records else f", drawn in {made.seconds:.0f} s"
+                tell(f"{made.notebook}: {made.status}{drawn if made.status == 'ok' else reason}", None)
             if running:
                 time.sleep(POLL_SECONDS)
     finally:

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
+from slowstep.cli.folders import investigations, is_investigation, named_folders
 from slowstep.export.exported import exported
 from slowstep.export.to_mlflow import to_mlflow
 from slowstep.export.to_wandb import to_wandb
@@ -16,7 +17,7 @@ from slowstep.text.terminal import say
 def export(folders: Sequence[Path], outputs: Path, mlflow: str | None, wandb: Path | None) -> int:
     """Export the named investigations, or all in `outputs`; return 0 if every one could be. SettingsError says why not.
 
-    What a tracker refuses is told in its own words.
+    What a tracker refuses is told in its own words, once for all investigations that it refuses for the same reason.
     """
     if (mlflow is None) == (wandb is None):
         raise SettingsError("export: name one tracker, by --mlflow URI or by --wandb FOLDER.")
@@ -25,17 +26,17 @@ def export(folders: Sequence[Path], outputs: Path, mlflow: str | None, wandb: Pa
         raise SettingsError(
             f"export: {package} is not installed; `pip install '.[export]'` in slowstep's clone brings it."
         )
-    named = list(folders) or sorted(outputs.iterdir() if outputs.is_dir() else [])
-    every = [folder for folder in named if (folder / "records").is_dir()]
-    missing = [folder for folder in folders if folder not in every]
+    every = named_folders(folders, outputs) or investigations(outputs)
+    missing = [folder for folder in every if not is_investigation(folder)]
     if missing or not every:
         raise SettingsError(f"{missing[0] if missing else outputs}: there is no investigation in this folder.")
-    refused = 0
+    refused: dict[str, list[str]] = {}
     for folder in every:
         one = exported(folder.resolve())
         try:
             say(f"{one.name}: {to_mlflow(one, mlflow) if mlflow is not None else to_wandb(one, wandb)}")
         except Exception as error:  # a tracker's errors have no common class
-            say(f"{one.name}: {package} refused it: {type(error).__name__}: {error}", error=True)
-            refused += 1
-    return int(refused > 0)
+            refused.setdefault(f"{type(error).__name__}: {error}", []).append(one.name)
+    for why, names in refused.items():
+        say(f"{', '.join(names)}: {package} refused {'it' if len(names) == 1 else 'them'}: {why}", error=True)
+    return int(bool(refused))

@@ -19,8 +19,11 @@ def placed(problem: str, loaded: Loaded) -> str:
     return f"{loaded.place(key)}: {problem}" if key.startswith("reported.") else problem
 
 
-def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> list[Loaded]:
-    """Return all parameter files, loaded and tried with the installed libraries; SettingsError says what is wrong."""
+def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path, keep: bool = True) -> list[Loaded]:
+    """Return all parameter files, loaded and tried with the installed libraries; SettingsError says what is wrong.
+
+    What was tried is kept in `outputs` and not tried again. Without `keep` nothing is left there.
+    """
     everything, problems = [], too_old(versions())
     for path in params:
         try:
@@ -32,7 +35,7 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
     for loaded in everything:
         if loaded.settings.figures_alone:
             problems.append(f"{loaded.source}: model: nothing says what to train; `make audit` takes figures alone.")
-        problems += check_levels(loaded.settings, loaded.source) + _no_jobs(loaded)
+        problems += check_levels(loaded.settings, loaded.source) + _no_jobs(loaded) + _taken(loaded, outputs)
         try:
             audit_figures(loaded.settings)
         except SettingsError as error:
@@ -45,11 +48,24 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
         for loaded, store, key in untried:
             found = _tried(loaded)
             problems += found
-            if not found:
+            if keep and not found:
                 store.write([], "checks", key)
     if problems:
         raise SettingsError(problems)
     return everything
+
+
+def _taken(loaded: Loaded, outputs: Path) -> list[str]:
+    """Return that the name belongs to another investigation, whose reports would be overwritten, if it does.
+
+    An edited parameter file is no other one, so only a command tells investigations apart.
+    """
+    from slowstep.launch.surveyed_run import other_owner
+
+    name, command = loaded.settings.name, loaded.settings.command
+    owner = other_owner(outputs / name, command)
+    why = f"name: '{name}' is taken: {outputs / name} holds the investigation of {owner}; choose another name."
+    return [f"{loaded.place('name') or loaded.source}: {why}"] if owner else []
 
 
 def _no_jobs(loaded: Loaded) -> list[str]:

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from slowstep import __version__
 from slowstep.cli.over_nodes import above_zero, add_join, add_options, listen_as
+from slowstep.cli.parser import Commands
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
@@ -26,7 +28,7 @@ from slowstep.processes.lock import Busy
 from slowstep.settings import TESTED_SECTIONS, SettingsError
 from slowstep.settings.load import wrong_with_name
 from slowstep.text.numbers import percentage
-from slowstep.text.terminal import drop_output, say, warn
+from slowstep.text.terminal import drop_output, say, say_lines, warn
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
 """The words for a run that is ended by a signal."""
@@ -84,25 +86,29 @@ def _given(arguments: list[str]) -> argparse.Namespace:
         at = arguments.index("--")
         own, words = arguments[:at], arguments[at + 1 :]
     parser = _parser()
+    if (words and not own) or (own and own[0] not in parser.commands and _is_program(["", *own], 1)):
+        meant = shlex.join(["slowstep", "diagnose", "--", *own, *words])
+        parser.error(f"{[*own, *words][0]} is a program; say what to do with it, as in `{meant}`")
     if not words and own and own[0] in OF_COMMANDS:
         at = next((i for i in range(1, len(own)) if _is_program(own, i)), None)
         if at is not None:
             meant = shlex.join(["slowstep", *own[:at], "--", *own[at:]])
-            parser.error(f"{own[at]} is a program; put -- before the command that trains: {meant}")
-    given = parser.parse_args(own)
+            parser.refuse(own[0], f"{own[at]} is a program; put -- before the command that trains: {meant}")
+    given = parser.read(own)
     given.words = words
     if getattr(given, "minutes", None) is not None:
         given.set = [*given.set, f"budget.minutes={given.minutes}"]
     if getattr(given, "slurm", False):
         given.set = [*given.set, "measure.slurm.cluster=slurm"]
     if words and given.command not in OF_COMMANDS:
-        parser.error(f"{given.command} takes no command after --")
+        parser.refuse(given.command, f"{given.command} takes no command after --")
     if given.command in ("survey", "run", "join") and not words:
-        parser.error(f"put the command that trains after --, as in `slowstep {given.command} … -- python train.py`")
+        example = f"`slowstep {given.command} … -- python train.py`"
+        parser.refuse(given.command, f"put the command that trains after --, as in {example}")
     if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
         taken = " (--set takes all words after it, so it comes last)" if "--set" in own else ""
         training = ", or put a command that trains after --" if given.command in OF_COMMANDS else ""
-        parser.error(f"{given.command}: name parameter files{training}{taken}")
+        parser.refuse(given.command, f"name parameter files{training}{taken}")
     return given
 
 
@@ -130,22 +136,20 @@ def _kept(command: str) -> str:
     return f"; {KEPT}" if command in ("diagnose", "measure") else ""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="slowstep", description="Why are my training steps slow, and what do I change?"
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    survey = commands.add_parser("survey", help="show in half a page what a command that trains is made of")
+def _parser() -> Commands:
+    parser = Commands(prog="slowstep", description="Why are my training steps slow, and what do I change?")
+    parser.add_argument("--version", action="version", version=f"slowstep {__version__}")
+    survey = parser.add_command("survey", "show in half a page what a command that trains is made of")
     survey.set_defaults(run=_survey)
     survey.add_argument("--startup", type=float, default=300.0, help="most seconds until the first step")
     survey.add_argument("--unprotected", action="store_true", help="let what the program writes stay")
     survey.add_argument("--steps", type=int, default=20, help="steps that are watched")
     survey.usage = "slowstep survey [options] -- COMMAND"
-    changed = commands.add_parser("run", help="train for real with what was found, the program untouched")
+    changed = parser.add_command("run", "train for real with what was found, the program untouched")
     changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
     changed.set_defaults(run=_run)
     changed.add_argument("--with", dest="final", required=True, metavar="FOLDER", help="final/ of an investigation")
-    add_join(commands)
+    add_join(parser)
     add_options(survey)
     for name, run, text in (
         ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
@@ -155,17 +159,21 @@ def _parser() -> argparse.ArgumentParser:
         ("report", _report, "draw the reports again from the records of investigations, wherever they were measured"),
         ("export", _export, "write investigations to an experiment tracker: verdicts, effects and reports"),
     ):
-        command = commands.add_parser(name, help=text)
+        command = parser.add_command(name, text)
         command.set_defaults(run=run)
         if name in ("report", "export"):
-            command.add_argument("folders", nargs="*", help="folders of investigations (all if none is named)")
+            command.add_argument("folders", nargs="*", help="investigations, by folder or name (all if none is named)")
         else:
             also = ", or tables, logs and trainer states by themselves" if name == "audit" else ""
             training = "; or after -- a command that trains" if name in OF_COMMANDS else ""
-            command.add_argument("params", nargs="*", help=f"parameter files{also}{training}")
+            command.add_argument("params", nargs="*", metavar="FILE", help=f"parameter files{also}{training}")
+            command.usage = f"slowstep {name} [options] FILE ... [--set KEY=VALUE ...]"
             if name in OF_COMMANDS:
+                command.usage += f"\n       slowstep {name} [options] -- COMMAND"
                 command.add_argument("--slurm", action="store_true", help="measure by jobs of Slurm (measure.slurm)")
-                command.add_argument("--minutes", type=above_zero, help="how long measuring may take (a command: 15)")
+                command.add_argument(
+                    "--minutes", type=above_zero, help="how long all calls together may measure (a command: 15)"
+                )
                 command.add_argument("--name", type=_identifier, help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
@@ -177,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == "report":
             command.add_argument("--static", action="store_true", help="charts as drawings alone: a tenth of the size")
         if name == "export":
-            command.add_argument("--mlflow", metavar="URI", help="a tracking server, or sqlite:///mlflow.db")
+            command.add_argument("--mlflow", metavar="URI", help="a tracking server, or a file: sqlite:///mlflow.db")
             command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
     return parser
 
@@ -191,13 +199,14 @@ def _identifier(text: str) -> str:
 
 def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.batch.investigations import diagnose
+    from slowstep.cli.ending import more_minutes, unreached, wrapped
     from slowstep.cli.load_and_check import checked
     from slowstep.cli.progress import Terminal
     from slowstep.report.index import write_index
     from slowstep.report.overview import overview
 
     outputs = Path(given.outputs)
-    began, failed = time.monotonic(), False
+    began, failed, told = time.monotonic(), False, list[str]()
     everything = checked(_params(given), given.set, outputs)
     for loaded in everything:
         runs = diagnose(loaded, given.set, outputs, Terminal(loaded.settings.name))
@@ -207,7 +216,12 @@ def _diagnose(given: argparse.Namespace) -> int:
         share = percentage(spent.measured_seconds / spent.seconds) if spent.seconds else "none"
         blocks = f"{spent.measured_seconds:.0f} s ({share}) in measured blocks"
         say(f"{loaded.settings.name}: {spent.seconds:.0f} s, of which {blocks}")
+        told.append(f"{spent.name}: {spent.answer}")
+        if unreached(spent.verdicts, spent.decision):
+            told.append(more_minutes(loaded.settings, spent.seconds))
     say(f"this call took {time.monotonic() - began:.0f} s")
+    for text in filter(None, told):
+        say_lines(wrapped(text))
     if index:
         say(f"open {index}")
     return 1 if failed else 0
@@ -217,9 +231,11 @@ def _measure(given: argparse.Namespace) -> int:
     from slowstep.cli.load_and_check import checked
     from slowstep.cli.measure import measure
 
-    outputs = Path(given.outputs)
+    outputs, began = Path(given.outputs), time.monotonic()
     everything = checked(_params(given), given.set, outputs)
-    return max([measure(loaded, outputs) for loaded in everything])
+    status = max([measure(loaded, outputs) for loaded in everything])
+    say(f"this call took {time.monotonic() - began:.0f} s")
+    return status
 
 
 def _params(given: argparse.Namespace) -> list[str]:
@@ -227,16 +243,22 @@ def _params(given: argparse.Namespace) -> list[str]:
     if not given.words:
         return given.params
     from slowstep.cli.survey_lines import lines
-    from slowstep.launch.surveyed_run import BUDGET, folder_for, surveyed_words, write
+    from slowstep.launch.surveyed_run import BUDGET, surveyed_for, write
     from slowstep.launch.surveyor import SurveyOrder
+    from slowstep.settings import load
 
     minutes = BUDGET["minutes"] if given.minutes is None else given.minutes
     patience = min(SurveyOrder.epoch_seconds, OF_SURVEY * 60 * minutes)
     order = SurveyOrder(startup=given.startup, epoch_seconds=patience)
-    seen = surveyed_words(given.words, order, protected=not given.unprotected)
+    for path in given.params:  # a mistake in one of them is not told after minutes of a survey
+        load(path, given.set)
+    outputs, protected = Path(given.outputs), not given.unprotected
+    seen, folder = surveyed_for(given.words, order, outputs, given.name or "", protected)
     for line in lines(seen):
         say(line)
-    return [*given.params, str(write(seen, folder_for(seen, Path(given.outputs), given.name)))]
+    if folder.name != (given.name or seen.command.name):
+        say(f"{outputs / seen.command.name} holds another investigation, so this one is in {folder}")
+    return [*given.params, str(write(seen, folder))]
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -267,7 +289,7 @@ def _check(given: argparse.Namespace) -> int:
     from slowstep.factors import plan
 
     machine = this_machine()
-    for loaded in checked(given.params, given.set, Path(given.outputs)):
+    for loaded in checked(given.params, given.set, Path(given.outputs), keep=False):
         say(f"{loaded.source}: can be used (investigation '{loaded.settings.name}')")
         for section in TESTED_SECTIONS:
             for contrast in plan(loaded.settings, section, machine):

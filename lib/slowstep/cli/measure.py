@@ -10,11 +10,14 @@ from pathlib import Path
 from slowstep.audit.terminal_lines import claim_lines
 from slowstep.batch.cleanup import forget_all_but, forget_other_runs, forget_unfinished, unusable_records
 from slowstep.batch.measuring import Concluded, measured
+from slowstep.cli.ending import more_minutes, unreached
 from slowstep.cli.progress import Terminal
 from slowstep.environment.system_errors import explained
 from slowstep.final.choice import causes_of
+from slowstep.final.decision import decision_of
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.asked import sections_asked
+from slowstep.investigation.results import Decision
 from slowstep.judgement.verdict import Verdict
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
@@ -36,6 +39,7 @@ def measure(loaded: Loaded, outputs: Path) -> int:
     It returns 1 then, or if the baseline can't be trained. NoNode if there is no node to measure on.
     """
     folder = outputs / loaded.settings.name
+    decision = Decision()
     terminal, said, failed = Terminal(loaded.settings.name), dict[str, Verdict](), set[Section]()
     with locked(folder):
         store = Store(folder / "records")
@@ -58,10 +62,14 @@ def measure(loaded: Loaded, outputs: Path) -> int:
                         continue
                     failed.discard(one.section)
                     _say(one, said)
+                    if one.choice is not None:
+                        decision = decision_of(one.choice)
                     said |= {v.name: v for v in one.verdicts if one.moved or v.name not in said}
         except Unmeasurable as error:
             say(f"{loaded.settings.name}: {error}", error=True)
             return 1
+    if unreached(list(said.values()), decision) and (how := more_minutes(loaded.settings, 0.0)):
+        say(how)
     say(f"records: {folder / 'records'}; `slowstep report {folder}` draws them, on any machine")
     return 1 if failed else 0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from typing import Any
 
+from slowstep.cli.parser import Commands
 from slowstep.nodes.listening import PORT, Listening, listen_at
 
 
@@ -22,9 +22,9 @@ def listen_as(given: argparse.Namespace) -> None:
         listen_at(Listening(port=given.port, key_file=given.key_file, seconds=60 * given.wait))
 
 
-def add_join(commands: Any) -> None:
+def add_join(parser: Commands) -> None:
     """Add `slowstep join`."""
-    join = commands.add_parser("join", help="train this node's part of what slowstep diagnose trains on several nodes")
+    join = parser.add_command("join", "train this node's part of what slowstep diagnose trains on several nodes")
     join.usage = "slowstep join HOST[:PORT] [options] -- COMMAND"
     join.set_defaults(run=_join)
     join.add_argument("session", metavar="HOST[:PORT]", help="the node where slowstep diagnose runs")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from slowstep.batch.cleanup import unusable_records
 from slowstep.batch.investigations import draw
+from slowstep.cli.folders import investigations, named_folders
 from slowstep.cli.progress import Terminal
 from slowstep.investigation import NotMeasured
 from slowstep.report.index import write_index
@@ -25,11 +26,8 @@ def report(folders: Sequence[Path], outputs: Path, interactive: bool = True) -> 
     """
     if not folders and not outputs.is_dir():
         raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
-    named = [folder.resolve() for folder in folders]
-    for folder in named:
-        if not folder.is_dir():
-            raise SettingsError(f"{folder}: there is no such folder; name the folder of an investigation.")
-    every = named or sorted(p for p in outputs.iterdir() if (p / "records" / "investigation").is_dir())
+    named = named_folders(folders, outputs)
+    every = named or investigations(outputs)
     drawn = {folder: _drawn(folder, interactive) for folder in every}
     status = max(drawn.values(), default=0)
     places = [folder.parent for folder in named if drawn[folder] != UNREAD] if named else [outputs]

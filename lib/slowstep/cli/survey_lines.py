@@ -111,7 +111,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     told = seen.training
     if told is None:
         if seen.standing:
-            yield "step", f"none within the time; it stands at {_standing(seen.standing)}"
+            yield "step", f"none within the time; it stands at {seen.standing}"
         else:
             verb = "was" if seen.steps == 1 else "were"
             few = f"{seen.steps} {verb} seen, too few" if seen.steps else "none was seen"
@@ -176,11 +176,6 @@ def _written(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
             os.path.relpath(f, seen.command.folder) if f.startswith(seen.command.folder) else f for f in seen.written
         ]
         yield "writes", ", ".join(files[:5]) + (f", and {len(files) - 5} more" if len(files) > 5 else "")
-
-
-def _standing(stack: str) -> str:
-    lines = [line.strip() for line in stack.splitlines() if line.strip().startswith("File")]
-    return lines[-1] if lines else "an unknown place"
 
 
 def count(number: float) -> str:

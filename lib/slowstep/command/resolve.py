@@ -237,7 +237,10 @@ def _installed(command: Command, env: Mapping[str, str]) -> Command:
     """Return the command with the versions in its environment; CommandError if they are too old."""
     told = _ask(command, INSTALLED, env)
     if not told["torch"]:
-        raise CommandError(f"{command.python} has no torch; name the interpreter that trains")
+        raise CommandError(
+            f"{command.python} has no torch; activate the environment that trains, or name its interpreter, as "
+            "in `/path/to/env/bin/python train.py`"
+        )
     for package, least in MINIMA.items():
         release = tuple(int(part) for part in re.findall(r"\d+", told[package].split("+")[0])[:2])
         if release < least:

@@ -18,7 +18,7 @@ from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
 from slowstep.launch.far_nodes import gather
 from slowstep.launch.of_command import warmed
-from slowstep.launch.surveyed_run import folder_for, surveyed_words, write
+from slowstep.launch.surveyed_run import surveyed_for, write
 from slowstep.launch.surveyor import SurveyOrder
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
@@ -90,9 +90,9 @@ def open_command(command: str | Sequence[str], name: str = "", outputs: str = ""
 
     SettingsError if there is nothing to diagnose in it.
     """
-    seen = surveyed_words(shlex.split(command) if isinstance(command, str) else command, SurveyOrder())
-    path = write(seen, folder_for(seen, Path(outputs) if outputs else ROOT / "outputs", name))
-    return open_investigation(str(path), outputs=outputs, notebook=notebook)
+    words = shlex.split(command) if isinstance(command, str) else command
+    seen, folder = surveyed_for(words, SurveyOrder(), Path(outputs) if outputs else ROOT / "outputs", name)
+    return open_investigation(str(write(seen, folder)), outputs=outputs, notebook=notebook)
 
 
 def open_lab(
@@ -164,7 +164,10 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
     store = Store(folder / "records")
     about = store.read(Description, *DESCRIPTION)
     if about is None:
-        raise NotMeasured(f"{folder}: there is no records/investigation/last.json that says what was measured here")
+        raise NotMeasured(
+            f"{folder}: there is no records/investigation/last.json that says what was measured here; name the folder "
+            "of an investigation, outputs/NAME, or measure one by `slowstep diagnose`"
+        )
     settings = about.described
     loaded = Loaded(settings=settings, source=about.source, places=about.places)
     concluded = store.read(Summary, "summaries", notebook) if notebook else None

@@ -48,6 +48,11 @@ class Changes:
     sources: dict[str, str] = field(default_factory=dict)
     """The digests of the program's files as they were measured, by path."""
 
+    @property
+    def none(self) -> bool:
+        """Return whether they change nothing, as where an investigation adopted no change."""
+        return not (self.values or self.given) and self.freed_memory == "returned"
+
 
 MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
 """What is done in the command's process, and in which processes."""
@@ -55,6 +60,9 @@ MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_bat
 
 def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:
     """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
+    if changes.none:
+        words = [command.python, *command.options, *command.arguments]
+        os.execve(command.python, words, dict(env) | command.env)
     if changes.nodes > 1:
         raise SettingsError(
             f"{command}: it trains on several nodes, where each would need the changes; make them in its code, as "
@@ -86,6 +94,9 @@ def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:
 
 def outdated(changes: Changes, command: Command) -> Iterator[str]:
     """Yield a line for each reason for which changes may not be made in the program of a command."""
+    if changes.none:
+        yield "no change was adopted, so nothing is changed: the program trains as it is"
+        return
     if changes.program not in ("", command.program):
         yield (
             f"these changes were found for {changes.program}; in {command.program} those of its loaders are not "
@@ -114,8 +125,10 @@ def _new_folder() -> Path:
 
 
 def changes_in(folder: Path) -> Changes:
-    """Return the changes that an investigation left in its final/; SettingsError if there are none."""
+    """Return the changes that an investigation left in its final/; SettingsError if they can't be read."""
     path = folder / CHANGES
+    if not path.exists() and (folder / "final" / CHANGES).is_file():
+        raise SettingsError(f"{folder}: is an investigation; give its folder of changes, {folder / 'final'}.")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(found, dict):  # a later version may say more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -15,7 +16,7 @@ import yaml
 from slowstep.command.own_files import with_values
 from slowstep.command.resolve import resolve
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
-from slowstep.processes.lock import locked
+from slowstep.processes.lock import locked, require_idle, require_writable
 from slowstep.records.store import write_atomically
 from slowstep.settings.command import Command, Seen, Surveyed
 from slowstep.settings.convert import from_plain, to_plain
@@ -50,56 +51,102 @@ HEAD = """\
 """
 
 
-def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = True) -> SurveyRecord:
+def surveyed_words(words: Sequence[str], order: SurveyOrder) -> SurveyRecord:
     """Return the survey of a command as it is typed here; SettingsError if there is nothing to diagnose in it."""
+    return _surveyed(_typed_here(words), order)
+
+
+def surveyed_for(
+    words: Sequence[str], order: SurveyOrder, outputs: Path, name: str = "", protected: bool = True
+) -> tuple[SurveyRecord, Path]:
+    """Return the survey of a command as it is typed here, and the folder of its investigation in `outputs`.
+
+    What speaks against that folder is told before anything is run: Busy, an OSError, or SettingsError, which also says
+    why there is nothing to diagnose.
+    """
+    command = replace(_typed_here(words), protected=protected)
+    folder = folder_for(command, outputs, name)
+    require_idle(folder)
+    require_writable(folder)
+    if (folder / FILE).exists():
+        read_yaml(folder / FILE)
+    seen = _surveyed(command, order)
+    return seen, folder_for(seen.command, outputs, name)
+
+
+def _typed_here(words: Sequence[str]) -> Command:
     command = resolve(words, Path.cwd(), os.environ)
-    command = replace(command, protected=protected, env=mattering(os.environ) | command.env)
+    return replace(command, env=mattering(os.environ) | command.env)
+
+
+def _surveyed(command: Command, order: SurveyOrder) -> SurveyRecord:
     seen = survey(command, order, os.environ)
     steps = f"after {seen.steps} training step{'s' * (seen.steps != 1)}"
     if seen.failed and seen.steps:
         raise SettingsError(f"{command}: it fails {steps}, and so would its trials; mend that first: {_why(seen)}")
     if seen.training is None:
         when = steps if seen.steps else "before its first training step"
-        why = f"{_why(seen)}, {when}"
-        raise SettingsError(f"{command}: {why}, so there is nothing to diagnose; `slowstep survey` shows what was seen")
+        why = _why(seen)
+        clause = f" {why}" if why.startswith("it ") else f" it failed: {why}" if seen.failed else f": {why}"
+        nothing = f"there is nothing to diagnose: {when}{clause.rstrip('.')}"
+        raise SettingsError(f"{command}: {nothing}. `slowstep survey` shows what was seen.")
     return seen
 
 
 def _why(seen: SurveyRecord) -> str:
     """Return why a program took no step, with what it said itself and with what to do."""
     if not seen.ended:
-        standing = [line.strip() for line in seen.standing.splitlines() if line.strip().startswith("File")]
-        at = f"it was at {standing[-1] if standing else 'an unknown place'} when its time was up"
         run = dict.fromkeys(
             one["name"].removeprefix("__main__.") for one in seen.constructed if one["kind"] == "process"
         )
         beside = f"; processes that it had started run {', '.join(run)}, and are followed if they join a process group"
-        return f"{at} (--startup allows more){beside if run else ''}"
+        at = f"it was at {seen.standing or 'an unknown place'} when its time was up (--startup allows more)"
+        return f"{at}{beside if run else ''}"
     if seen.ended.startswith("EOFError"):
         return "it asked a question on standard input, where nobody answers; give the answer by an option"
     said = last_words(seen.output)
     return f"{seen.ended}; its last words: {said}" if "sys.exit" in seen.ended and said else seen.ended
 
 
-def folder_for(survey: SurveyRecord, outputs: Path, name: str = "") -> Path:
+def folder_for(command: Command, outputs: Path, name: str = "") -> Path:
     """Return the folder of a command's investigation: `name`, or that of the program.
 
-    It is numbered where another program has taken the name (`train`, `train_2`), so that nothing is lost.
+    Nothing of another investigation is lost. A folder that belongs to another program, or to a run that a parameter
+    file describes, gives way to a numbered one (`train`, `train_2`); SettingsError if it was asked for by `name`.
     """
     if name:
+        if owner := other_owner(outputs / name, command):
+            raise SettingsError(
+                f"the name '{name}' is taken: {outputs / name} holds the investigation of {owner}. Choose another "
+                "name, or none: then a free folder is found. Or choose another folder for all results (--outputs)."
+            )
         return outputs / name
-    own = survey.command.name
+    own = command.name
     names = itertools.chain([own], (f"{own}_{number}" for number in itertools.count(2)))
-    return next(outputs / one for one in names if not _is_of_another(outputs / one / FILE, survey))
+    return next(outputs / one for one in names if not other_owner(outputs / one, command))
 
 
-def _is_of_another(path: Path, survey: SurveyRecord) -> bool:
-    """Return whether a parameter file was made for another program, or for one that was started in another folder."""
-    try:
-        command = from_plain(Command, _mapping(path)["command"])
-        return (command.folder, command.program) != (survey.command.folder, survey.command.program)
-    except (KeyError, IndexError, TypeError, ValueError):
-        return False
+def other_owner(folder: Path, command: Command | None) -> str:
+    """Return what a folder's investigation is of, in words; empty if it is of this command, or if there is none.
+
+    Without a `command` that is what a parameter file describes. A command is another one if it starts another program,
+    or the same one in another folder.
+    """
+    given = _mapping(folder / FILE)
+    about = _mapping(folder / "records" / "investigation" / "last.json").get("record")
+    described = about.get("settings") if isinstance(about, dict) else None
+    for found in (given, described):
+        if not isinstance(found, dict) or (found is given and "command" not in given):
+            continue
+        if found.get("command") is None:
+            return f"what {about.get('source') or 'a parameter file'} describes" if command else ""
+        try:
+            owner = from_plain(Command, found["command"])
+            same = command and (owner.folder, owner.program) == (command.folder, command.program)
+            return "" if same else f"`{owner}`, started in {owner.folder}"
+        except (KeyError, IndexError, TypeError, ValueError):
+            continue
+    return ""
 
 
 def write(survey: SurveyRecord, folder: Path) -> Path:
@@ -121,7 +168,10 @@ def _written(survey: SurveyRecord, folder: Path) -> Path:
         "command": to_plain(survey.command),
         "surveyed": to_plain(replace(surveyed(survey), record=str(record.resolve()))),
     }
-    first = {"freed_memory": "returned", "levels": "auto", "budget": dict(BUDGET), "allow": {"numerics": False}}
+    slow_start = TIMES_A_START * (survey.first_step_boundary or 0.0)
+    limit = max(BUDGET["startup_timeout_seconds"], math.ceil(slow_start))
+    budget = BUDGET | {"startup_timeout_seconds": float(limit)}
+    first = {"freed_memory": "returned", "levels": "auto", "budget": budget, "allow": {"numerics": False}}
     if isinstance(kept, dict):
         given = {name: value for name, value in (renewed | first).items() if name in renewed or name not in kept}
         text = with_values(path.read_text(encoding="utf-8"), given)
@@ -140,12 +190,17 @@ BUDGET = {
 }
 """What measuring a command may cost, if nobody says otherwise."""
 
+TIMES_A_START = 3
+"""How many times as long as in the survey the first step of a trial may take to come, where that is more than the time
+that all have: the two trials of a comparison start beside each other."""
+
 
 def _mapping(path: Path) -> dict[str, Any]:
-    """Return what a parameter file holds; {} if there is none, or nothing that can be read."""
+    """Return what a file of YAML or JSON holds; {} if there is none, or nothing that can be read."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
     return data if isinstance(data, dict) else {}
 

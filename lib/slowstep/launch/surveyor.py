@@ -46,7 +46,7 @@ class SurveyRecord:
     failed: bool = False
     """True if it failed by itself within its first epoch, as its trials would."""
     standing: str = ""
-    """The stack of a program that took no step in time."""
+    """The place where a program stood that took no step in time: the innermost line of its own code, if it has one."""
     kept: bool = True
     """True if what was written stayed."""
     steps: int = 0

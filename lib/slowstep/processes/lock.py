@@ -38,7 +38,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             _take(descriptor)
         except BlockingIOError:
-            raise Busy(f"{folder}: another slowstep is working there; wait for it or stop it.") from None
+            raise Busy(_at_work(folder)) from None
         except OSError as error:
             why = f"this file system can't lock files ({error.strerror})"
             raise Busy(f"{path}: {why}; give --outputs on a local disk.") from None
@@ -77,15 +77,31 @@ def is_locked(folder: Path) -> bool:
 
 
 def require_writable(folder: Path) -> None:
-    """Make an investigation's folder and write a byte in it, so that nothing is tried or measured in vain.
+    """Write a byte in an investigation's folder, so that nothing is tried or measured in vain.
 
-    Busy if it leads elsewhere, and OSError if the system refuses.
+    Folders that are made for that are removed again. Busy if it leads elsewhere, and OSError if the system refuses.
     """
     _refuse_links(folder)
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     with naming(folder, instead=True):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"room")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"room")
+        finally:
+            for path in missing:
+                with contextlib.suppress(OSError):  # another process has filled it by now
+                    path.rmdir()
+
+
+def require_idle(folder: Path) -> None:
+    """Raise Busy if a process works on an investigation now."""
+    if is_locked(folder):
+        raise Busy(_at_work(folder))
+
+
+def _at_work(folder: Path) -> str:
+    return f"{folder}: another slowstep is working there; wait for it or stop it."
 
 
 def _refuse_links(folder: Path) -> None:

@@ -21,9 +21,13 @@ class SettingsError(ValueError):
 def nearest(name: str, valid: Iterable[str]) -> str:
     """Return a hint to end a message with: ` Did you mean 'x'?`, or a short list of what is allowed, or nothing."""
     names = sorted(str(v) for v in valid)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return f" Did you mean '{close[0]}'?"
+    if close := nearest_of(name, names):
+        return f" Did you mean '{close}'?"
     if 0 < len(names) <= 12:
         return f" Allowed: {', '.join(names)}."
     return ""
+
+
+def nearest_of(name: str, valid: Iterable[str]) -> str:
+    """Return the valid name that a mistyped one is nearest to; empty if it is near to none."""
+    return next(iter(difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.6)), "")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import keyword
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from slowstep.settings import library_arguments
 from slowstep.settings.convert import Problems, from_plain, to_plain
-from slowstep.settings.errors import SettingsError, nearest
+from slowstep.settings.errors import SettingsError, nearest_of
 from slowstep.settings.parse import Unreadable, parse, read_yaml
 from slowstep.settings.plain import unsuitable
 from slowstep.settings.rules import impossible, not_here
@@ -20,6 +20,9 @@ from slowstep_probe.secret import HIDDEN, masked
 
 LONGEST_NAME = 120
 """The most letters of an investigation's name. Files are named after it, and file systems take names of 255 bytes."""
+
+MOST_FILES = 8
+"""The most parameter files that are named in place of one that is not there."""
 
 
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
@@ -109,9 +112,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     if not path.is_file():
         if path.exists():
             raise SettingsError(f"{path}: a folder or a device is no parameter file; name a file (.yaml).")
-        folder = path.parent if path.parent.is_dir() else Path("params")
-        near = nearest(path.name, [p.name for p in folder.glob("*.y*ml")]) if folder.is_dir() else ""
-        raise SettingsError(f"{path}: there is no such file.{near}")
+        raise SettingsError(f"{path}: there is no such file.{_nearest_file(path)}")
     try:
         data, lines = read_yaml(path)
     except OSError as error:
@@ -119,6 +120,29 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     if not isinstance(data, dict):
         raise SettingsError(f"{path}: expected sections with keys (name:, model:, ...), found {type(data).__name__}.")
     return data, lines
+
+
+def _nearest_file(path: Path) -> str:
+    """Return the hint for a missing file: the nearest parameter file beside it, here or in params/, or all of them."""
+    found: dict[str, str] = {}
+    for folder in dict.fromkeys((path.parent, Path(), Path("params"))):
+        for file in sorted(folder.glob("*.y*ml")):
+            if _describes(file):
+                found.setdefault(file.stem, str(file))
+    if close := nearest_of(path.stem, found):
+        return f" Did you mean '{found[close]}'?"
+    names = list(found.values())
+    more = f", and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else ""
+    return f" There are {', '.join(names[:MOST_FILES])}{more}." if names else ""
+
+
+def _describes(path: Path) -> bool:
+    """Return whether a file is a parameter file, by its keys: other programs keep YAML, too."""
+    try:
+        data, _ = read_yaml(path)
+    except (OSError, SettingsError):
+        return False
+    return isinstance(data, dict) and "name" in data and data.keys() <= {one.name for one in fields(Settings)}
 
 
 def _find_local(data: dict[str, Any], path: Path) -> None:
