@@ -28,7 +28,7 @@ from slowstep.settings.sections import AUDIT, BASELINE, FINAL, Section
 from slowstep.text.sentences import sentence
 from slowstep.text.terminal import say
 from slowstep.wording.remaining import remains
-from slowstep.wording.words import SIGNS, effect
+from slowstep.wording.words import effect, sign
 
 
 def measure(loaded: Loaded, outputs: Path) -> int:
@@ -116,5 +116,5 @@ def _say_verdicts(title: str, verdicts: Sequence[Verdict]) -> None:
         say(f"{title}:")
     for verdict in verdicts:
         node = f" (measured on node {verdict.node})" if verdict.node else ""
-        said = f"{verdict.outcome}, {effect(verdict.effect)}; {verdict.reason}{node}"
-        say(f"  {SIGNS[verdict.outcome][0]} {verdict.shown}: {said}")
+        mark, outcome = sign(verdict).split(" ", 1)
+        say(f"  {mark} {verdict.shown}: {outcome}, {effect(verdict.effect)}; {verdict.reason}{node}")
