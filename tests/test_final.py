@@ -638,7 +638,7 @@ def decided(quick: Settings, supported: Callable[..., Measured]) -> Callable[[Ch
         machine="a machine",
         suspects=[],
         evidence=SimpleNamespace(projected=lambda change: None),
-        baseline=SimpleNamespace(projection=None, courses=[], record=trial, facts=facts),
+        baseline=SimpleNamespace(projection=None, unprojected="", courses=[], record=trial, facts=facts),
     )
     return lambda choice: decision(lab, choice).replace("\\", "")
 

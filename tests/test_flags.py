@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import os
 import pstats
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from slowstep_probe.changing import flags
 from slowstep_probe.changing.flags import FLAGS, Flags, debug_environment, tracing
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.debug_environment import KEY, environment_of
@@ -81,24 +83,36 @@ def test_a_program_that_reads_what_it_traced_goes_on() -> None:
     assert (False, 0, True) == (seen, len(snapshot.traces), stats.total_calls < len(kept))
 
 
-def test_variables_that_debug_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are set now, and those that the program sets itself; by no value that switches one off."""
-    patches = Patches()
+def in_children(*names: str) -> list[str]:
+    """What a process finds that is started now."""
+    code = f"import os; print(*[os.environ.get(name, '-') for name in {names}])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_variables_that_debug_are_kept_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are set now, and those that the program sets itself, which it still finds; no value that is off."""
+    monkeypatch.setattr(flags, "kept_out", set())
     for name, value in (("PYTHONMALLOC", "debug"), ("NCCL_DEBUG", "WARN"), ("CUDA_LAUNCH_BLOCKING", "0")):
         monkeypatch.setenv(name, value)
-    monkeypatch.delenv("MKL_VERBOSE", raising=False)
-    before = debug_environment()
+    for name in ("MKL_VERBOSE", "TORCH_DISTRIBUTED_DEBUG", "ONEDNN_VERBOSE", "A_VARIABLE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    patches, before = Patches(), debug_environment()
     Flags(Wanted({KEY: False})).attach(patches)
     try:
         os.environ["MKL_VERBOSE"] = "1"
+        assert os.environ.setdefault("ONEDNN_VERBOSE", "2") == "2"
         os.environ.update({"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "A_VARIABLE": "1"})
-        after = debug_environment()
-        others = [os.environ.get(name) for name in ("NCCL_DEBUG", "CUDA_LAUNCH_BLOCKING", "A_VARIABLE")]
+        os.environb[b"A_VARIABLE"] = b"2"
+        del os.environ["TORCH_DISTRIBUTED_DEBUG"]
+        after, own = debug_environment(), [os.environ.get(name) for name in ("MKL_VERBOSE", "PYTHONMALLOC")]
+        found = in_children("MKL_VERBOSE", "ONEDNN_VERBOSE", "PYTHONMALLOC", "NCCL_DEBUG", "A_VARIABLE")
     finally:
         patches.remove()
-        os.environ.pop("A_VARIABLE", None)
 
-    assert (before, after, others) == ("PYTHONMALLOC=debug", False, ["WARN", "0", "1"])
+    assert (before, after) == ("PYTHONMALLOC=debug", False)
+    assert own == ["1", "debug"]
+    assert found == ["-", "-", "-", "WARN", "2"]
     assert environment_of({KEY: False}, {"NCCL_DEBUG": "info", "PATH": "/bin"}) == {"PATH": "/bin"}
     assert environment_of({}, {"NCCL_DEBUG": "info"}) == {"NCCL_DEBUG": "info"}
 

@@ -80,6 +80,25 @@ def test_what_one_time_alone_shows_is_told_as_no_more_than_that() -> None:
     assert "seen at one time alone" not in course(again[0])
 
 
+@pytest.mark.parametrize(
+    ("lengths", "shape"),
+    [
+        ((600, 600, 600), lambda i: {"forward": np.where(i < 300, 1.0, 3.0)}),
+        ((250, 250, 250, 250), lambda i: {"forward": np.where(i < 125, 1.0, 3.0)}),
+        ((40, 40, 40), lambda i: {"forward": 1 + i / 20}),
+    ],
+)
+def test_what_each_of_several_launches_shows_is_known(
+    lengths: tuple[int, ...], shape: Callable[[np.ndarray], dict[str, np.ndarray]]
+) -> None:
+    """Also where it comes all at once amid a launch, or where half a launch is too short to show it."""
+    every = [courses(run(seed, shape, lengths), 0.05) for seed in range(20)]
+    found = [each[0] for each in every if each]
+
+    assert len(found) >= 12
+    assert sum(one.once for one in found) <= 1
+
+
 def test_what_grows_through_the_whole_of_a_launch_is_seen_in_both_its_halves() -> None:
     """No load of the machine that comes and goes does that."""
     found = [courses(run(seed, lambda i: {"forward": 1 + i / 100}, (600,)), 0.05) for seed in range(20)]

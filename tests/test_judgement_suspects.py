@@ -289,7 +289,8 @@ def test_what_the_adopted_run_is_seen_to_lose_stays_open() -> None:
         before={"other": 0.35},
     )
     (itself,) = found(other=0.25)
-    seen = Remaining(overrides={"freed_memory": "kept", "num_threads": 1}, ratio=1.5, suspects=[itself])
+    both = {"freed_memory": "kept", "num_threads": 1}
+    seen = Remaining(overrides=both, ratio=1.5, looked_at=["other"], suspects=[itself])
     of_another = replace(seen, overrides={"num_threads": 1})
 
     assert [] == [one.phase for one in causes([halves], [line], MINIMUM) if one.phase == "other"]
@@ -305,7 +306,7 @@ def test_a_loss_that_another_change_uncovers_is_none_that_the_first_leaves() -> 
         workers, overrides={"workers": 4}, left_at_most={"data": 0.01}, before={"data": 0.6}, name="workers=4"
     )
     (again,) = found(data=0.3)
-    both = Remaining(overrides={"workers": 4, "bf16": True}, ratio=3.0, suspects=[again])
+    both = Remaining(overrides={"workers": 4, "bf16": True}, ratio=3.0, looked_at=["data"], suspects=[again])
     alone, together = (causes([workers], found(data=0.6), MINIMUM, known) for known in (None, both))
 
     assert alone == together
@@ -324,7 +325,7 @@ def test_what_changes_take_away_together_is_not_said_to_stay() -> None:
         )
         for name in ("pin_memory", "dataloader_num_workers")
     ]
-    both = Remaining(overrides={"pin_memory": True, "dataloader_num_workers": True}, ratio=2.3)
+    both = Remaining(overrides={"pin_memory": True, "dataloader_num_workers": True}, ratio=2.3, looked_at=["data"])
     apart, together = (
         " ".join(cause.text for cause in causes(parts, waiting, MINIMUM, known)) for known in (None, both)
     )

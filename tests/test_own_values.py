@@ -23,7 +23,7 @@ from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, Meaning, check_levels, is_undoing, plan
 from slowstep.final.choice import Choice, choose
-from slowstep.final.code_changes import changes_page
+from slowstep.final.code_changes import changes_page, without_variables
 from slowstep.final.decision import decision_of
 from slowstep.final.decision_record import decision
 from slowstep.final.files import write_files
@@ -36,7 +36,7 @@ from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Status, TrialRecord
 from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, SettingsError, load
-from slowstep.settings.command import CHANGES, COPIES
+from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.convert import to_plain
 from slowstep_probe.changing.given import Given, same
 from slowstep_probe.changing.intervention import given_key
@@ -748,3 +748,22 @@ def test_a_limit_within_the_cause_of_a_phase_has_its_own_line(factor: str, folde
     changes = changes_page(lab, with_limit(choose(lab), factor), lab.settings.command, "")
 
     assert 1 == changes.count(f"Shown by `{PLACE}` (+200 % [")
+
+
+@pytest.mark.parametrize(
+    ("typed", "early", "shown", "unset"),
+    [
+        (["python", "a.py"], {}, ["python", "a.py"], "env -u NCCL_DEBUG "),
+        (["NCCL_DEBUG=INFO", "A=1", "python", "a.py"], {}, ["A=1", "python", "a.py"], ""),
+        (["env", "NCCL_DEBUG=INFO", "python", "a.py"], {}, ["env", "python", "a.py"], ""),
+        (["python", "a.py", "NCCL_DEBUG=INFO"], {}, ["python", "a.py", "NCCL_DEBUG=INFO"], "env -u NCCL_DEBUG "),
+        (["python", "a.py"], {"NCCL_DEBUG": "INFO"}, ["python", "a.py"], ""),  # its own line has to go
+    ],
+)
+def test_a_command_without_a_variable_sets_it_no_more(
+    typed: list[str], early: dict[str, str], shown: list[str], unset: str
+) -> None:
+    """Neither by a word of its own nor by the shell's environment; an option that looks alike is left alone."""
+    command = Command(words=typed, python="python", arguments=["a.py"], folder="/", early=early)
+
+    assert without_variables({"NCCL_DEBUG"}, typed, command) == (shown, unset)

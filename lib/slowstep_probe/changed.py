@@ -30,6 +30,8 @@ def main(order: str) -> None:
 
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
+    if asked["without"] and (own is None or own.number == 0):
+        _say(f"without {', '.join(asked['without'])} in the environment")
     if asked["copies"] and (own is None or own.number == 0):
         _say(f"changed copies of the command's configuration files are in {asked['copies']['folder']}")
     with changed(
@@ -40,7 +42,7 @@ def main(order: str) -> None:
         finally:
             for one in made if own is None or own.number == 0 else ():
                 _say(f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}")
-            if not made and asked["values"] and (own is None or own.number == 0):
+            if not (made or asked["without"]) and asked["values"] and (own is None or own.number == 0):
                 _say("nothing was changed: the program made none of these objects")
             if own is None:
                 _tidy(asked["copies"])

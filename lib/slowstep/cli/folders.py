@@ -25,8 +25,8 @@ def investigations(outputs: Path) -> list[Path]:
 
 
 def _folder(name: Path, outputs: Path) -> Path:
-    for folder in (name, outputs / name):
-        if folder.is_dir():
-            return folder.resolve()
+    there = [folder for folder in (name, outputs / name) if folder.is_dir()]
+    if there:
+        return next(filter(is_investigation, there), there[0]).resolve()
     near = nearest(name.name, [folder.name for folder in investigations(outputs)])
     raise SettingsError(f"{name}: there is no such folder, here or in {outputs}; name that of an investigation.{near}")

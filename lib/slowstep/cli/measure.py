@@ -17,7 +17,7 @@ from slowstep.final.choice import causes_of
 from slowstep.final.decision import decision_of
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.asked import sections_asked
-from slowstep.investigation.results import Decision
+from slowstep.investigation.results import Decision, PlanRun, Summary
 from slowstep.judgement.verdict import Verdict
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
@@ -68,10 +68,16 @@ def measure(loaded: Loaded, outputs: Path) -> int:
         except Unmeasurable as error:
             say(f"{loaded.settings.name}: {error}", error=True)
             return 1
-    if unreached(list(said.values()), decision) and (how := more_minutes(loaded.settings, 0.0)):
+    if unreached(list(said.values()), decision) and (how := more_minutes(loaded.settings, _spent(folder))):
         say(how)
     say(f"records: {folder / 'records'}; `slowstep report {folder}` draws them, on any machine")
     return 1 if failed else 0
+
+
+def _spent(folder: Path) -> float:
+    """Return the seconds that all calls have measured for an investigation."""
+    store = Store(folder / "records")
+    return sum(one.seconds for one in [*store.every(PlanRun, "plans"), *store.every(Summary, "summaries")])
 
 
 def _reason(error: Exception, section: Section, logs: Path) -> str:

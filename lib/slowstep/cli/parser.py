@@ -62,7 +62,7 @@ class Commands(argparse.ArgumentParser):
         named = next((word for word in words if word in self.commands), "")
         takes = [name for name, own in self.commands.items() if option in _options(own)]
         if takes:
-            command = named or takes[0]
+            command = named if named in takes else takes[0]
             self.error(f"{option} goes behind the command that it belongs to: slowstep {command} {option} …")
         self.error(f"unrecognized option {option}.{nearest(option, _options(self))}")
 

@@ -52,7 +52,7 @@ class Choice:
     before: Projection | None
     after: Projection | None
     remaining: Remaining | None = None
-    """What the winner still loses; None if it is not adopted, or if no time was left to profile it."""
+    """What the winner still loses; None if it is not adopted, or was not profiled."""
 
     @property
     def candidates(self) -> list[Verdict]:

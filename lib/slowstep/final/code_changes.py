@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from slowstep.command import given
@@ -25,6 +26,9 @@ from slowstep.wording.words import effect, time_taken
 from slowstep_probe.changing.intervention import given_name
 from slowstep_probe.debug_environment import KEY, debugging
 from slowstep_probe.secret import hidden
+
+ASSIGNS = re.compile(r"[A-Za-z_]\w*=")
+"""The beginning of a word that sets a variable for the command behind it."""
 
 
 def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, notes: Sequence[str] = ()) -> str:
@@ -54,12 +58,12 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
     parts += _not_taken(choice, command)
     changed = choice.settings if choice.adopted else lab.settings
     kept, values = changed.freed_memory != lab.settings.freed_memory, changed.given | options(choice)
-    debug = debugging(command.env | command.early) if changed.changes.get(KEY) is False else []
+    debug = set(debugging(command.env | command.early)) if changed.changes.get(KEY) is False else set()
     if kept or values or debug:
         words = given.words(command, values, (lab.folder / "final").resolve() / COPIES)
-        before = "".join(["env ", *(f"-u {name} " for name in debug)]) if debug else ""
-        before += f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
-        parts += ["## The command", code(before + shlex.join(hidden(words)))]
+        shown, unset = without_variables(debug, words, command)
+        before = f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
+        parts += ["## The command", code(unset + before + shlex.join(hidden(shown)))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -104,6 +108,18 @@ def _not_taken(choice: Choice, command: Command) -> list[str]:
 def _named(v: Verdict) -> str:
     """Return a change in the program's own words, with its condition."""
     return f"{code(v.shown)} {escape(v.condition)}".rstrip()
+
+
+def without_variables(variables: Collection[str], words: Sequence[str], command: Command) -> tuple[list[str], str]:
+    """Return the words of a command without what they set of some variables, and what unsets those of the shell.
+
+    What the program sets itself is unset in its own code alone.
+    """
+    first = next((at for at, word in enumerate(words) if word != "env" and not ASSIGNS.match(word)), len(words))
+    typed = {word: word.partition("=")[0] for word in words[:first]}
+    shown = [word for word in words[:first] if typed[word] not in variables] + list(words[first:])
+    of_shell = sorted(set(variables) - {*typed.values()} - {*command.early})
+    return shown, "".join(["env ", *(f"-u {name} " for name in of_shell)]) if of_shell else ""
 
 
 def changes_record(settings: Settings) -> dict[str, Any]:

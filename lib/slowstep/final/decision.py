@@ -29,6 +29,7 @@ def decision_of(choice: Choice) -> Decision:
         after=choice.after,
         step_before=before,
         step_after=after,
+        tokens=_tokens(adopted) if adopted else None,
         remaining=choice.remaining,
         memory_before=adopted.record.baseline.memory if adopted and adopted.record else Memory(),
         memory_after=adopted.record.treatment.memory if adopted and adopted.record else Memory(),
@@ -104,6 +105,18 @@ def _step(m: Measured) -> tuple[dict[str, float], dict[str, float]]:
     baseline, treatment = ([getattr(p, side) for p in pairs] for side in ("baseline", "treatment"))
     samples = sum(b.work.samples for b in baseline) / sum(b.steps for b in baseline)
     return _by_phase(baseline, samples), _by_phase(treatment, samples)
+
+
+def _tokens(m: Measured) -> float | None:
+    """Return the useful tokens a sample with the change, over those without; None where none are counted."""
+    pairs = m.record.pairs if m.record else []
+    each = []
+    for side in ("treatment", "baseline"):
+        works = [getattr(pair, side).work for pair in pairs]
+        if not works or any(work.useful_tokens is None for work in works):
+            return None
+        each.append(sum(work.useful_tokens for work in works) / sum(work.samples for work in works))
+    return each[0] / each[1] if each[1] else None
 
 
 def _by_phase(blocks: list[Block], samples: float) -> dict[str, float]:

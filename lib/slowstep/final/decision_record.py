@@ -47,7 +47,7 @@ def decision(lab: Lab, choice: Choice) -> str:
         parts += ["Finalists against each other:", _tested([m.verdict for m in choice.head_to_heads])]
     lost = causes_of(lab, choice)
     parts += ["## Decision", _decided(choice, lost)]
-    parts += ["## Consequences", _consequences(choice)]
+    parts += ["## Consequences", _consequences(lab, choice)]
     parts += ["## What would change this decision", _doubts(choice, lost)]
     return "\n\n".join(parts) + "\n"
 
@@ -114,16 +114,18 @@ def _in_brief(v: Verdict) -> str:
     return f"{escape(v.title_in_full)} ({v.meaning}, {effect(v.effect)})"
 
 
-def _consequences(choice: Choice) -> str:
+def _consequences(lab: Lab, choice: Choice) -> str:
     absent = why_not(choice.settings) if choice.settings.command is None else ""
     lost = [f"What it still loses: {escape(one)}" for one in remains(choice.remaining)]
-    return "\n\n".join([_job(choice), *lost]) + f"\n\nThere is no train.py beside this file: {absent}." * bool(absent)
+    return "\n\n".join([_job(lab, choice), *lost]) + f"\n\nThere is no train.py beside this file: {absent}." * bool(
+        absent
+    )
 
 
-def _job(choice: Choice) -> str:
+def _job(lab: Lab, choice: Choice) -> str:
     if not choice.after or not choice.before:
-        unknown = "The whole job is not projected: its size is not given, or its steps keep no one pace."
-        return unknown if choice.adopted else "The real job takes as long as before."
+        why = f": {escape(lab.baseline.unprojected)}" if lab.baseline.unprojected else ""
+        return f"The whole job is not projected{why}." if choice.adopted else "The real job takes as long as before."
     return f"The real job then {escape(change_of_job(choice.before, choice.after))}."
 
 

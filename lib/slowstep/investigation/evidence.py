@@ -36,11 +36,12 @@ from slowstep.judgement.run_facts import (
     periodic_event_shares,
 )
 from slowstep.judgement.stopping import StopRule
-from slowstep.judgement.suspects import Suspect, suspects
+from slowstep.judgement.suspects import PASSES, Suspect, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.live_trial import DISCARDED, START_UP
 from slowstep.records import (
+    PHASES,
     Block,
     ComparisonRecord,
     Environment,
@@ -65,6 +66,9 @@ CEILING = CATALOGUE["cached_batches"]
 
 PRECISION = CATALOGUE["precision"]
 """The factor whose levels multiply matrices in another precision, the peak of which bounds them."""
+
+OF_ARITHMETIC = ("precision", "tf32", "weights", "double_precision")
+"""The factors that change what the peak of a device is that the run is held against."""
 
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
@@ -368,17 +372,21 @@ class Evidence:
             places=profile.places,
             on_nodes=arm.settings.on_nodes,
         )
+        told_by_peak = self.baseline.facts.peak_flops is None or facts.peak_flops is not None
         return Remaining(
             overrides=change.verdict.overrides,
             ratio=change.verdict.effect.ratio,
+            looked_at=[phase for phase in PHASES if told_by_peak or phase not in PASSES],
             suspects=suspects(facts, self.settings.budget.minimum_effect),
         )
 
     def _peak_flops(self, change: Measured) -> float | None:
         """Return the peak in FLOP/s of the devices of a changed run, in its own arithmetic; None if it is not known."""
-        dtype = next((DTYPES[level.value] for f, level in change.contrast.levels if f is PRECISION), "")
+        of_arithmetic = [(f, level) for f, level in change.contrast.levels if f.name in OF_ARITHMETIC]
+        dtype = next((DTYPES[level.value] for f, level in of_arithmetic if f is PRECISION), "")
         facts, record = self.baseline.facts, change.record
-        peak = facts.other_peaks.get(dtype) if dtype else facts.peak_flops
+        same = not of_arithmetic or self._data_sheet is not None  # a data sheet's is that of the fastest arithmetic
+        peak = facts.peak_flops if same else facts.other_peaks.get(dtype)
         return peak and peak * devices(record.treatment) / devices(record.baseline)
 
     # -- hypotheses --

@@ -337,6 +337,7 @@ class Lab(Shown):
             decision=decision,
             noise=self.baseline.noise,
             fails=self.baseline.fails,
+            unprojected=self.baseline.unprojected,
             rests_on=self.baseline.rests_on,
             records=self.evidence.records,
             seconds=seconds,

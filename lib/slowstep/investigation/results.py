@@ -116,6 +116,8 @@ class Decision:
     """Seconds a step by phase as the run was, in the pairs that confirmed the configuration."""
     step_after: dict[str, float] = field(default_factory=dict)
     """Seconds by phase for the same samples with the configuration, in the same pairs."""
+    tokens: float | None = None
+    """The useful tokens a sample with the configuration, over those as the run was; None where none are counted."""
     remaining: Remaining | None = None
     """What the adopted configuration still loses; None if nothing is adopted, or if it was not profiled."""
     memory_before: Memory = Memory()
@@ -146,6 +148,8 @@ class Summary:
     """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance."""
     fails: str = ""
     """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
+    unprojected: str = ""
+    """The reason why the job is not projected, as a clause; empty if it is."""
     rests_on: list[str] = field(default_factory=list)
     """The records whose steps the shares rest on, such as "comparisons/0123456789abcdef"."""
     records: list[str] = field(default_factory=list)

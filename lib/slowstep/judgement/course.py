@@ -25,7 +25,7 @@ P = 0.005
 asked for."""
 
 P_ONCE = 0.05
-"""The two-sided p of a course at one time: in one launch, or in one half of it for a change that goes on."""
+"""The two-sided p by which one launch, or one half of it, shows a course by itself."""
 
 LEAST = 0.1
 """The least relative change of a step's time that is told. No two phases drift quite alike, so phases of healthy runs
@@ -168,19 +168,24 @@ class _Search:
             steps=steps,
             epoch=known if at_epoch else 0,
             beyond_epoch=known if not at_epoch and known < steps else 0,
-            once=len(_times(watched, at_epoch, sense)) < 2,
+            once=not _seen_again(watched, at_epoch, sense),
         )
         by_clock = math.log(raw[1] / raw[0]) / math.log(found.change) if found.change > 0 else 0.0
         return found if by_clock >= OF_STEP else None
 
 
-def _times(launches: Sequence[Ratios], at_epoch: bool, sense: float) -> set[tuple[int, int]]:
-    """Return the times at which a change in this sense is seen by itself: launches, and halves of one that goes on."""
-    parts = [(one, 0) for one in launches]
-    if not at_epoch:
-        parts = [(half, number) for one in launches for number, half in enumerate(halves(one))]
-    each = [(one.time, number, strength([one], across=at_epoch)) for one, number in parts]
-    return {(time, number) for time, number, own in each if own * sense > 0 and by_chance(own) <= P_ONCE}
+def _seen_again(launches: Sequence[Ratios], at_epoch: bool, sense: float) -> bool:
+    """Return whether more than one time shows a change in this sense by itself.
+
+    Launches that trained at different times do, and so does one in which it goes on in both halves.
+    """
+
+    def shows(one: Ratios) -> bool:
+        own = strength([one], across=at_epoch)
+        return own * sense > 0 and by_chance(own) <= P_ONCE
+
+    goes_on = not at_epoch and any(all(map(shows, halves(one))) for one in launches)
+    return goes_on or len({one.time for one in launches if shows(one)}) > 1
 
 
 def placed(one: Course, profile: ProfileRecord, together: bool = False) -> Course:

@@ -11,6 +11,7 @@ from typing import Any
 
 from slowstep.judgement.suspects import Left, Suspect
 from slowstep.judgement.verdict import Verdict
+from slowstep.records import PHASES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +22,15 @@ class Remaining:
     """The settings that it changes."""
     ratio: float
     """Its throughput over that of the run as it is: shares of its wall time, over this, are shares of the run's."""
+    looked_at: list[str] = field(default_factory=list)
+    """The phases whose losses would have been seen: without the device's peak, a pass is not among them."""
     suspects: list[Suspect] = field(default_factory=list)
     """The phases in which it loses time, as shares of its own wall time; largest first."""
+
+    @property
+    def loses_nothing(self) -> bool:
+        """True if all phases were looked at, and none loses time."""
+        return not self.suspects and set(PHASES) <= set(self.looked_at)
 
     def holds(self, v: Verdict) -> bool:
         """Return whether a change is a part of it."""
@@ -33,5 +41,5 @@ class Remaining:
 
         A loss that another part has uncovered is none that the change leaves.
         """
-        seen = {s.phase: s.share.lower / self.ratio for s in self.suspects}
+        seen = dict.fromkeys(self.looked_at, 0.0) | {s.phase: s.share.lower / self.ratio for s in self.suspects}
         return replace(v.leaves, seen=seen) if self.holds(v) else v.leaves

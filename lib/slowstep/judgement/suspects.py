@@ -139,13 +139,13 @@ class Left:
     absence of a loss after proves nothing."""
     steps: float = 1.0
     """The steps that the changed run takes for what the baseline does in one."""
-    seen: Mapping[str, float] | None = None
-    """What is certainly lost with all that is adopted, this change among it; None where no profile of that tells it."""
+    seen: Mapping[str, float] = field(default_factory=dict)
+    """What is certainly lost with all that is adopted, this change among it, where a profile of that tells it."""
 
     def least_of(self, suspect: Suspect) -> float:
         """Return the least that is left of what a suspect loses: of what is seen, no more than this change leaves."""
-        if self.seen is not None:
-            return max(0.0, min(self.seen.get(suspect.phase, 0.0), self.most_of(suspect)))
+        if suspect.phase in self.seen:
+            return max(0.0, min(self.seen[suspect.phase], self.most_of(suspect)))
         return max(0.0, self.least[suspect.phase] - suspect.ordinary_at_most * self.steps)
 
     def most_of(self, suspect: Suspect) -> float:

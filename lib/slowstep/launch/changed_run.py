@@ -88,8 +88,11 @@ def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:
         "copies": {"folder": str(copies), "files": files_in(str(copies))} if copies else None,
         **{name: getattr(changes, name) for name in MADE},
     }
+    asked = dict(env) | command.env | changes.early
+    left = environment_of(changes.values, asked)
+    order["without"] = sorted(asked.keys() - left.keys())
     words = [command.python, *command.options, "-c", entry("changed"), json.dumps(order)]
-    os.execve(command.python, words, environment_of(changes.values, dict(env) | command.env | changes.early))
+    os.execve(command.python, words, left)
 
 
 def outdated(changes: Changes, command: Command) -> Iterator[str]:

@@ -54,7 +54,7 @@ KINDS = {
 
 
 FEWER = 0.05
-"""The part by which a job must become shorter beyond what its throughput says, to be one of fewer tokens a sample."""
+"""The part of its tokens that a sample must lose for that to be said beside a job's hours."""
 
 NOTHING_LEFT = "Looked at once more with that, no phase of the run loses time that is worth a change."
 """What is said where the adopted configuration was profiled and has no suspect."""
@@ -106,6 +106,8 @@ class Overview:
     """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
     perhaps: str
     """What may become of them: what was seen at one time alone, in sentences; empty for nothing."""
+    unprojected: str
+    """The reason why the job is not projected, as a clause; empty if it is."""
     audited: str
     """What the audit of reported figures found, in sentences; empty if there was none."""
     machine: str
@@ -167,8 +169,8 @@ class Overview:
             whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput{self._fewer_tokens}"
             return f"{whole}{self._with}{assumed}.{self._besides}"
         if adopted:
-            unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
-            unknown = "" if self.course or self.fails else f" {unknown}"
+            why = f": {self.unprojected}" if self.unprojected else ""
+            unknown = "" if self.course or self.fails else f" How long the whole job takes is not known{why}."
             return f"{span(adopted.effect)} throughput{self._with}.{unknown}{self._besides}"
         if self._failed_in_most:
             return "No change can be shown to be faster before the run trains to the end."
@@ -191,9 +193,8 @@ class Overview:
     @property
     def _fewer_tokens(self) -> str:
         """What has to be said of a job that becomes shorter than its throughput says: it trains on fewer tokens."""
-        before, after = (p.parts["training steps"] for p in (self.decision.before, self.decision.after))
-        shorter = before / after / self.decision.adopted.effect.ratio
-        return " a token, on fewer tokens a sample" if shorter > 1 + max(self.minimum_effect, FEWER) else ""
+        tokens = self.decision.tokens
+        return " a token, on fewer tokens a sample" if tokens is not None and tokens < 1 - FEWER else ""
 
     @property
     def _untestable(self) -> str:
@@ -265,7 +266,7 @@ class Overview:
             return ""
         pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
         left = self.decision.remaining
-        nothing = f" {NOTHING_LEFT}" if left is not None and not left.suspects else ""
+        nothing = f" {NOTHING_LEFT}" if left is not None and left.loses_nothing else ""
         if self.single:
             return (
                 f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since these "
@@ -371,6 +372,7 @@ def overview(folder: Path) -> Overview:
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
         course=course(surely(baseline.courses)) if baseline else "",
         perhaps=course([one for one in baseline.courses if one.once]) if baseline else "",
+        unprojected=baseline.unprojected if baseline else "",
         audited=_audited(store),
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),

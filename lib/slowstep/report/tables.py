@@ -342,7 +342,9 @@ def lost_time(suspects: Sequence[Suspect]) -> Table:
 def remaining(found: Remaining | None) -> Table:
     """List the phases in which the adopted configuration still loses time."""
     if found is None:
-        return Table([], empty="Not known: nothing is adopted, or no time was left to profile it.")
+        return Table(
+            [], empty="Not known: nothing is adopted, or it was not profiled, for want of time or by a failure."
+        )
     return lost_time(found.suspects)
 
 

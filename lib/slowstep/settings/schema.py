@@ -86,9 +86,9 @@ class Process:
     """True to look for values that are not finite in the backward pass (torch.autograd.set_detect_anomaly)."""
     deterministic_algorithms: bool | None = None
     cudnn_benchmark: bool | None = None
-    tracing: bool | None = None
+    tracing: Literal[False] | None = None
     """False to end what notes each allocation, call or line of a command's program (tracemalloc, cProfile)."""
-    debug_environment: bool | None = None
+    debug_environment: Literal[False] | None = None
     """False to train without the environment variables by which libraries debug and log what they do."""
     expandable_segments: bool | None = None
     """True for device memory in segments that grow (PYTORCH_CUDA_ALLOC_CONF)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import gc
 import os
+import shlex
 import sys
 import threading
 import tracemalloc
@@ -19,6 +20,7 @@ import torch.autograd.anomaly_mode
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.debug_environment import debugging, debugs
 from slowstep_probe.patches import Patches
+from slowstep_probe.secret import masked
 
 SDPA = {
     "math": "math",
@@ -127,14 +129,30 @@ def _set_expandable_segments(value: bool) -> None:
     setter(",".join([*others, f"expandable_segments:{value}"]))
 
 
+kept_out: set[str] = set()
+"""The variables that a program still finds in `os.environ`, and that no library and no child of the process does."""
+
+
 def debug_environment() -> str | bool:
     """Return the variables by which libraries debug what they do, as a command's line has them; False for none."""
-    return " ".join(f"{name}={os.environ[name]}" for name in debugging(os.environ)) or False
+    names = [name for name in debugging(os.environ) if name not in kept_out]
+    return " ".join(f"{name}={shlex.quote(masked(name, os.environ[name]))}" for name in names) or False
 
 
 def _end_debugging(_: bool) -> None:
     for name in debugging(os.environ):
-        del os.environ[name]
+        _keep_out(name)
+
+
+def _keep_out(name: str) -> None:
+    os.unsetenv(name)  # what `os.environ` holds stays as it is, for the program may read it there
+    kept_out.add(name)
+
+
+def _set_for_program(set_variable: Callable[..., None], env: Any, name: str, value: str) -> None:
+    """Set a variable for the program's own eyes."""
+    set_variable(env, name, value)
+    _keep_out(name)
 
 
 PROCESS = "process."
@@ -199,8 +217,9 @@ FLAGS: dict[str, Flag] = {
         _end_debugging,
         "os.environ",
         ((type(os.environ), "__setitem__"),),
-        about=lambda env, name, value: debugs(name, value),
+        about=lambda env, name, value: isinstance(name, str) and isinstance(value, str) and debugs(name, value),
         said=lambda env: True,
+        instead=_set_for_program,
     ),
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }
