@@ -96,7 +96,7 @@ def test_what_each_of_several_launches_shows_is_known(
     found = [each[0] for each in every if each]
 
     assert len(found) >= 12
-    assert sum(one.once for one in found) <= 1
+    assert sum(one.once for one in found) <= len(found) / 6
 
 
 def test_what_grows_through_the_whole_of_a_launch_is_seen_in_both_its_halves() -> None:

@@ -24,7 +24,7 @@ P = 0.005
 """The two-sided p of a course. Ten phases are looked at by two tests, so it is about 10 % in all, before the size is
 asked for."""
 
-P_ONCE = 0.05
+P_ONCE = 0.1
 """The two-sided p by which one launch, or one half of it, shows a course by itself."""
 
 LEAST = 0.1
