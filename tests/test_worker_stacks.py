@@ -150,3 +150,5 @@ def test_a_wait_for_data_is_what_the_workers_do_meanwhile() -> None:
     assert [p.where for p in of_waiting([loop, other], Counter())] == ["train.py:9 in main", "train.py:12 in main"]
     begins = replace(loop, where="train.py:9 in main")  # workers are started, and nothing is waited for
     assert of_waiting([begins], seen) == [begins]
+    twins = [replace(loop, where=loop.where.removesuffix(WAITS)), loop]
+    assert len({p.where for p in of_waiting(twins, Counter())}) == len(twins)

@@ -55,11 +55,11 @@ def devices(trial: TrialRecord) -> int:
 def unknown(settings: Settings, noise: ComparisonRecord) -> str:
     """Return what is missing for a projection of the job, as a clause; an empty text if nothing is."""
     if len(noise.pairs) < LOOKS[0]:
-        return f"the run was compared with itself in fewer than {LOOKS[0]} pairs, so its speed is not known well enough"
+        return f"the run was compared with itself in fewer than {LOOKS[0]} pairs"
     if not settings.job.epochs:
-        return "how many epochs the real job has is not known: give job.epochs, and job.samples"
+        return "job.epochs and job.samples do not say how large it is"
     if not settings.job.samples and not samples_of_epoch(noise):
-        return "how large an epoch of the real job is, is not known: give job.samples"
+        return "job.samples does not say how large an epoch is"
     return ""
 
 

@@ -150,11 +150,18 @@ def makes_batch(frame: FrameType) -> bool:
 def of_waiting(places: Sequence[Place], seen: Counter[tuple[str, bool]]) -> list[Place]:
     """Return the places of a trial with those of its workers in place of its own waits for them.
 
-    The share of a wait is spread over what the workers were `seen` to do.
+    The share of a wait is spread over what the workers were `seen` to do. Where nothing was seen, a wait stands at its
+    own line, apart from what else the line does: it may start the workers.
     """
     waits = sum(place.share for place in places if place.where.endswith(WAITS))
     if not waits or not seen:
-        return [replace(place, where=place.where.removesuffix(WAITS)) for place in places]
+        lines = {(place.phase, place.where) for place in places}
+
+        def shown(place: Place) -> str:
+            alone = place.where.removesuffix(WAITS)
+            return place.where if (place.phase, alone) in lines else alone
+
+        return [replace(place, where=shown(place)) for place in places]
     there = [
         Place(phase="data", where=where + IN_A_WORKER, own=own, share=waits * count / seen.total())
         for (where, own), count in seen.most_common(KEPT)
