@@ -127,7 +127,7 @@ def test_what_is_adopted_and_loses_nothing_says_nothing(concluded: Concluded) ->
 
     assert found.decision.adopted
     assert [] == found.remains == as_json(found)["remaining"]
-    assert "still loses" not in as_markdown(found) + page([found])
+    assert "still lost" not in as_markdown(found) + page([found])
     assert found.confirmed.endswith("no phase of the run loses time that is worth a change.")
 
 

@@ -116,7 +116,7 @@ def _in_brief(v: Verdict) -> str:
 
 def _consequences(lab: Lab, choice: Choice) -> str:
     absent = why_not(choice.settings) if choice.settings.command is None else ""
-    lost = [f"What it still loses: {escape(one)}" for one in remains(choice.remaining)]
+    lost = [f"What is still lost: {escape(one)}" for one in remains(choice.remaining)]
     return "\n\n".join([_job(lab, choice), *lost]) + f"\n\nThere is no train.py beside this file: {absent}." * bool(
         absent
     )

@@ -58,7 +58,7 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     if found.confirmed:
         parts.append(f"{escape(found.confirmed)} {escape(found.memory)}".rstrip())
     if found.remains:
-        parts.append("\n".join(["**What it still loses**", "", *(f"- {escape(one)}" for one in found.remains)]))
+        parts.append("\n".join(["**What is still lost**", "", *(f"- {escape(one)}" for one in found.remains)]))
     if found.beyond:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))
