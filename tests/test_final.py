@@ -820,7 +820,7 @@ def trained(settings: Settings, folder: Path, *launcher: str) -> list[float]:
     path.write_text(script(settings), encoding="utf-8")
     command = [sys.executable, *launcher, str(path), "--max_steps", "4", "--output_dir", str(folder / "out")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == 0, done.stderr[-20_000:]  # a launcher says more at the end than the rank that failed
     return [float(found) for found in re.findall(r"'loss': '?([\d.]+)", done.stdout)]
 
 
