@@ -35,7 +35,7 @@ LINES = {
     "process.deterministic_algorithms": "torch.use_deterministic_algorithms({value})",
     "process.cudnn_benchmark": "torch.backends.cudnn.benchmark = {value}",
     "process.tracing": "without what traces the program (tracemalloc, cProfile, a debugger)",
-    "process.debug_environment": "without variables that debug or log in the environment of the command",
+    "process.debug_environment": "without {before} in the environment",
     "process.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{value}  # beside what it holds",
     "process.garbage_collection": "gc.collect(); gc.freeze()  # once, before the loop",
     "ddp.comm_hook": "model.register_comm_hook(…) for {value}",
@@ -56,11 +56,14 @@ WITHOUT = {
 """The words for a change that takes something away: one to False, 'automatic' or 'returned'."""
 
 
-def line(key: str, value: Any) -> str:
-    """Return the line of a program that a change makes, or the words for what it takes away; '' for an unknown key."""
+def line(key: str, value: Any, before: Any) -> str:
+    """Return the line of a program that a change makes, or the words for what it takes away; '' for an unknown key.
+
+    `before` is what it replaces.
+    """
     if key in WITHOUT and value in (False, None, "automatic", "returned"):
         return WITHOUT[key]
-    return LINES[key].format(value=value) if key in LINES else ""
+    return LINES[key].format(value=value, before=before) if key in LINES else ""
 
 
 def call(made: Mapping[str, Any]) -> tuple[str, str]:
@@ -70,7 +73,7 @@ def call(made: Mapping[str, Any]) -> tuple[str, str]:
     """
     if made["argument"]:
         return f"{made['name'].rpartition('.')[2]}(…)", f"{made['argument']}={made['after']!r}"
-    return "", line(made["key"], made["after"]) or f"{made['name']}={show(made['after'])}"
+    return "", line(made["key"], made["after"], made["before"]) or f"{made['name']}={show(made['after'])}"
 
 
 def where(made: Mapping[str, Any], command: Command) -> str:
@@ -83,6 +86,7 @@ def was(made: Mapping[str, Any]) -> str:
     """Return what a change replaces, `was 0`; '' for a line that is new, or that is taken away."""
     before = made["before"]
     absent = before is None or isinstance(before, bool) or before in ("automatic", "returned")
+    absent = absent or "{before}" in LINES.get(made["key"], "")  # it is said there
     return "" if absent and not made["argument"] and made["key"] in LINES else f"was {show(before)}"
 
 
@@ -113,7 +117,7 @@ def words(overrides: Mapping[str, Any], run: Run) -> list[str]:
         elif section == "training_arguments" and by_trainer:
             found.append(f"{name}={value!r}")
         elif key in LINES:
-            found.append(line(key, value).partition("  #")[0])
+            found.append(line(key, value, run[key]).partition("  #")[0])
         else:
             found.append(f"{name or key}={show(value)}")
     return found

@@ -170,8 +170,8 @@ class Flag:
     """The functions by which a program sets it, each as its owner and its name."""
     about: Callable[..., bool] = lambda *args, **kwargs: True
     """Tells whether a call of such a function is one, by its arguments."""
-    said: Callable[[Any], Any] = lambda given: given
-    """Tells the value that a program gives to such a function."""
+    said: Callable[..., Any] = lambda given, *others: given
+    """Tells the value that a program gives to such a function, by what it is called with."""
     instead: Callable[..., Any] = lambda original, *args, **kwargs: None
     """Does what is done where a program calls such a function, with the function and its arguments."""
     readers: tuple[tuple[Any, str, Callable[..., Any]], ...] = ()
@@ -208,7 +208,7 @@ FLAGS: dict[str, Flag] = {
         _end_tracing,
         "tracemalloc.start",
         ((tracemalloc, "start"), (cProfile.Profile, "enable")),
-        said=lambda given: True,
+        said=lambda *given: True,
         instead=_traced_briefly,
         readers=((tracemalloc, "take_snapshot", _snapshot),),
     ),
@@ -218,7 +218,7 @@ FLAGS: dict[str, Flag] = {
         "os.environ",
         ((type(os.environ), "__setitem__"),),
         about=lambda env, name, value: isinstance(name, str) and isinstance(value, str) and debugs(name, value),
-        said=lambda env: True,
+        said=lambda env, name, value: f"{name}={shlex.quote(masked(name, value))}",
         instead=_set_for_program,
     ),
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
@@ -270,7 +270,7 @@ class Flags:
             self._calls[key] += 1
             if self._calls[key] <= NOTED:  # it may be set in each step
                 given = [*args, *kwargs.values()]
-                before = FLAGS[key].said(given[0]) if given else True
+                before = FLAGS[key].said(*given) if given else True
                 self.wanted.note(key, name, before, self.wanted[key])
             return FLAGS[key].instead(original, *args, **kwargs)
 
