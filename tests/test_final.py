@@ -711,9 +711,25 @@ def test_what_is_not_confirmed_is_told_once(
     ]
 
 
+class Surveyed(dict):
+    """The values of a run that makes no object."""
+
+    objects = ()
+
+
+def test_variables_that_are_left_out_are_named() -> None:
+    """A program has no line for those that its command's environment holds."""
+    run = Surveyed({"process.debug_environment": "CUDA_LAUNCH_BLOCKING=1 NCCL_DEBUG=INFO"})
+
+    assert ["without CUDA_LAUNCH_BLOCKING=1 NCCL_DEBUG=INFO in the environment"] == in_code.words(
+        {"process.debug_environment": False}, run
+    )
+
+
 def test_keeping_freed_memory_is_written_as_its_user_would_write_it() -> None:
     """A program has no line for it, and nobody knows the kit's own key: the variables of glibc are named."""
-    kept, returned = (in_code.words({"freed_memory": one}, SimpleNamespace(objects=[])) for one in ("kept", "returned"))
+    run = Surveyed({"freed_memory": "returned"})
+    kept, returned = (in_code.words({"freed_memory": one}, run) for one in ("kept", "returned"))
 
     assert ["MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0 in the environment of the command"] == kept
     assert [f"without {kept[0]}"] == returned

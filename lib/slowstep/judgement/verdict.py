@@ -313,7 +313,7 @@ def _lines(contrast: Contrast, record: ComparisonRecord) -> list[str]:
     changes = in_code.changes_of(record.treatment.observed)
     made = {one["key"] for one in changes}
     others = {key: value for key, value in _new(contrast).items() if key not in made}
-    return in_code.lines(changes, settings.command) + in_code.words(others, settings.run)
+    return in_code.lines(changes, settings.command) + in_code.words(others, contrast.baseline.settings.run)
 
 
 def _replaced(contrast: Contrast, record: ComparisonRecord) -> list[str]:

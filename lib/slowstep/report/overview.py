@@ -209,7 +209,10 @@ class Overview:
     @property
     def _with(self) -> str:
         """The change that is adopted, as the end of a sentence; for several, that they are listed below."""
-        return f" with {self.decision.adopted.shown}" if self.single else " with the changes below, all together"
+        if not self.single:
+            return " with the changes below, all together"
+        shown = self.decision.adopted.shown
+        return f" {shown}" if shown.startswith("without ") else f" with {shown}"
 
     @property
     def _besides(self) -> str:
