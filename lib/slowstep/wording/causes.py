@@ -241,11 +241,16 @@ def _cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[
 
 def _costs(v: Verdict, suspects: Sequence[Suspect]) -> str:
     """Return what a supported change costs, with the place of that time, if it is one of the suspects'."""
-    text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
+    text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {_trial(v)} ({effect(v.effect)})."
     placed = next((s for s in suspects if s.consists_of and _eases(v, s)), None)
     if placed is None:
         return text
     return f"{text} The time lies in {phase_named(placed.phase)} (by place, of all time: {placed.consists_of[0]})."
+
+
+def _trial(v: Verdict) -> str:
+    """Return a change as what shows something."""
+    return f"training {v.shown}" if v.shown.startswith("without ") else v.shown
 
 
 def _taken_by(parts: Sequence[Verdict]) -> str:
@@ -266,8 +271,8 @@ def _listed(changes: Sequence[Verdict]) -> str:
 def _no_more_than(v: Verdict) -> str:
     most = f"the most that can be had from {limited_by(v.factor)} is {effect(v.effect)}"
     if is_undoing(v.factor):
-        return f"{most}, shown by {v.shown}. That trial is no training to keep: the program itself has to be changed."
-    return f"{most}, shown by {v.shown}, which is a limit and nothing to train with."
+        return f"{most}, shown by {_trial(v)}. That trial is no training to keep: the program itself has to be changed."
+    return f"{most}, shown by {_trial(v)}, which is a limit and nothing to train with."
 
 
 def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
