@@ -140,6 +140,7 @@ def test_a_decision_record_shows_what_others_wrote(text: str, quick: Settings) -
         evidence=SimpleNamespace(projected=lambda change: None),
         baseline=SimpleNamespace(
             projection=None,
+            unprojected="",
             courses=[],
             record=measured.record,
             facts=SimpleNamespace(throughput=SimpleNamespace(samples_per_second=1.0), observed={}),
