@@ -38,7 +38,7 @@ from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
 from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
-from slowstep.wording.course import course, surely
+from slowstep.wording.course import course, perhaps, surely
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import remains
 from slowstep.wording.still_open import more_lost
@@ -374,7 +374,7 @@ def overview(folder: Path) -> Overview:
         quota=quota(_blocks(twins)),
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
         course=course(surely(baseline.courses)) if baseline else "",
-        perhaps=course([one for one in baseline.courses if one.once]) if baseline else "",
+        perhaps=course(perhaps(baseline.courses)) if baseline else "",
         unprojected=baseline.unprojected if baseline else "",
         audited=_audited(store),
         machine=_machine(about) if about else "",

@@ -14,7 +14,7 @@ from slowstep.text.markdown import escape
 from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
-from slowstep.wording.course import course, surely
+from slowstep.wording.course import course, perhaps, surely
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
@@ -99,8 +99,8 @@ def baseline_conclusion(
         )
     if known := surely(baseline.courses):
         parts.append(f"**{escape(course(known))}** The whole job is not projected from them.")
-    if perhaps := [one for one in baseline.courses if one.once]:
-        parts.append(escape(course(perhaps)))
+    if unsure := perhaps(baseline.courses):
+        parts.append(escape(course(unsure)))
     parts.append(f"These shares, and the bounds made of them, were {f.evidence}.")
     if baseline.unobserved:
         parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."

@@ -23,6 +23,11 @@ def surely(found: Sequence[Course]) -> list[Course]:
     return [one for one in found if not one.once]
 
 
+def perhaps(found: Sequence[Course]) -> list[Course]:
+    """Return those that were seen at one time alone."""
+    return [one for one in found if one.once]
+
+
 def _told(one: Course) -> str:
     how, by = ("longer", one.change - 1) if one.grows else ("shorter", 1 - one.change)
     at = f", at {one.where}" if one.where else ""
