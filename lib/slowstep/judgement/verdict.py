@@ -21,7 +21,7 @@ from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import sides, speed_up, works
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
-from slowstep.text.numbers import MOST, percent, percentage, signed, told_apart
+from slowstep.text.numbers import MOST, percent, percentage, spanned, told_apart
 from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 from slowstep_probe.measured import WHY_NOT
@@ -250,7 +250,7 @@ def judge(
 
 def span(effect: Interval) -> str:
     """Return an effect with its interval in words, as every report shows it."""
-    return f"{percent(effect.ratio)} [{signed(effect.low)}, {signed(effect.high)}]"
+    return spanned(effect.ratio, effect.low, effect.high)
 
 
 def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:

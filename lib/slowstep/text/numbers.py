@@ -36,6 +36,11 @@ def percent(ratio: float) -> str:
     return f"{signed(ratio)} %"
 
 
+def spanned(ratio: float, low: float, high: float) -> str:
+    """Return a ratio and the ends of its interval as signed percentages: "+5.2 % [+1.0, +9.4]"."""
+    return f"{percent(ratio)} [{signed(low)}, {signed(high)}]"
+
+
 def told_apart(ratio: float, limit: float) -> str:
     """Return a ratio as a percentage with as many decimals as show it beside a limit; "" if `percent` shows that."""
     if ratio == limit or signed(ratio) != signed(limit):

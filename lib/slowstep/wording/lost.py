@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slowstep.judgement.suspects import WAITING, Suspect
-from slowstep.text.numbers import percent, signed
+from slowstep.text.numbers import spanned
 from slowstep.text.sentences import capitalised
 from slowstep.wording.words import phase_named, share_span
 
@@ -30,4 +30,4 @@ def consists(suspect: Suspect) -> str:
 
 def gain_without(suspect: Suspect) -> str:
     """Return the speed-up if that time were gone, with its interval."""
-    return f"{percent(suspect.ratio)} [{signed(suspect.least)}, {signed(suspect.most)}]"
+    return spanned(suspect.ratio, suspect.least, suspect.most)
