@@ -223,6 +223,11 @@ class Loop:
     device compute meanwhile."""
     of: str = ""
     """The phase of the loop whose backward pass this is; empty for a loop itself."""
+    products: float = 0.0
+    """The seconds of long products with weights among its calls, over all profiled steps; 0 with a device."""
+    flops: float | None = None
+    """The floating-point operations of its calls, as far as weights multiply, over all profiled steps; None if that is
+    not known of all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

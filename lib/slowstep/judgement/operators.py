@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slowstep.records import Operator, Place, ProfileRecord
 from slowstep.text.numbers import percentage
-from slowstep_probe.measured import TRAINS
+from slowstep_probe.measured import TRAINS, Loop
 from slowstep_probe.trial.loops import PRODUCTS
 
 ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I)
@@ -37,6 +37,9 @@ HINTS = (
 
 SOME = 0.1
 """The part of a function's time from which on what it takes beside its large lines is told."""
+
+REACHED = 0.7
+"""The part of the peak that a large product with weights reaches: between half of it and all, so the middle of both."""
 
 PROFILED_TO = 1.5
 """The factor by which a share from a profile of a few steps may be off."""
@@ -71,26 +74,34 @@ def pause(profile: ProfileRecord, phase: str) -> float:
     return profile.pauses.get(phase, 0.0) / profile.seconds
 
 
-def looped(profile: ProfileRecord, phase: str) -> Part | None:
+def looped(profile: ProfileRecord, phase: str, peak: float | None) -> Part | None:
     """Return the loop in Python within a phase, which lines of the user's code run or call; None where there is none.
 
-    The profiler makes each call longer, so its share is at most what these lines take in steps without it.
+    The profiler makes each call longer, so its share is at most what these lines take in steps without it. Small
+    products are lost as far as a large one would be faster: one that reaches `REACHED` of the `peak` in FLOP/s.
     """
     loop = profile.loops.get(phase)
     own = sum(p.share for p in profile.places if p.phase == phase and p.own)
     if loop is None or own <= 0:
         return None
-    share = min(own, loop.seconds / profile.seconds)
+    share = min(own, _seconds(loop, peak) / profile.seconds)
     times = f"{loop.calls / profile.steps:,.0f} times a step"
     back = "the way back through " if loop.of else ""
-    where = line_of_loop(profile, loop.of or phase)
+    where = line_of_loop(profile, loop.of or phase, peak)
     what = f"{back}{loop.name} {times}, one by one from Python{f', at {where}' if where else ''}"
     return Part(what=what, share=share)
 
 
-def line_of_loop(profile: ProfileRecord, phase: str) -> str:
+def _seconds(loop: Loop, peak: float | None) -> float:
+    """Return the seconds that a loop loses: between its calls, in short ones, and by products that are too small."""
+    if peak is None or loop.flops is None:
+        return loop.seconds
+    return max(loop.seconds, loop.seconds + loop.products - loop.flops / (REACHED * peak))
+
+
+def line_of_loop(profile: ProfileRecord, phase: str, peak: float | None) -> str:
     """Return the line of a phase that runs its loop: the largest that takes no more than the loop does."""
-    most = PROFILED_TO * profile.loops[phase].seconds / profile.seconds
+    most = PROFILED_TO * _seconds(profile.loops[phase], peak) / profile.seconds
     found = [p for p in profile.places if p.phase == phase and p.own]
     line = next((p for p in found if p.share <= most), found[0] if found else None)
     return line.where if line else ""

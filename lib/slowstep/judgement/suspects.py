@@ -273,12 +273,12 @@ def _in_python(facts: RunFacts, phase: str, least: float, named: Sequence[Part])
     known, why = max(0.0, pause(facts.profile, phase) - waits), "no operator runs there for milliseconds"
     back: dict[str, str] = {}
     parts = [part for part in named if part.what.startswith("Python")]
-    loop = looped(facts.profile, phase)
+    loop = looped(facts.profile, phase, facts.peak_flops)
     if loop and loop.share > known:
         of = facts.profile.loops[phase].of
         known, parts = loop.share, [loop]
         why = "it goes back through a loop in Python" if of else "a loop in Python runs there"
-        back = {"back_through": of, "loop_at": line_of_loop(facts.profile, of or phase)}
+        back = {"back_through": of, "loop_at": line_of_loop(facts.profile, of or phase, facts.peak_flops)}
     if known < least or not parts:
         return None
     share = _from_profile(known, facts.shares[phase])

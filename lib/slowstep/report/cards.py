@@ -9,10 +9,11 @@ from slowstep.factors import Arm
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Verdict
+from slowstep.report.actions import KINDS
 from slowstep.report.arm_charts import effects
 from slowstep.report.chart import Table
 from slowstep.report.drawing import svg
-from slowstep.report.overview import KINDS, overview
+from slowstep.report.overview import overview
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.text.visible import visible_lines

@@ -10,8 +10,9 @@ from slowstep.factors import Meaning
 from slowstep.judgement.verdict import Outcome
 from slowstep.records.store import write_atomically
 from slowstep.report import overview_charts as charts
+from slowstep.report.actions import KINDS, what
 from slowstep.report.html import environment, unbroken
-from slowstep.report.overview import KINDS, Overview, overview, what
+from slowstep.report.overview import Overview, overview
 from slowstep.report.summary import write_summary
 from slowstep.wording.words import effect, sign
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from slowstep.environment.machine import Machine
-from slowstep.factors import Arm, Meaning
+from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import DESCRIPTION, Description
@@ -33,6 +33,7 @@ from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked
 from slowstep.records import Block, ComparisonRecord, Store, identity
+from slowstep.report.actions import Action, actions, within
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
 from slowstep.text.numbers import percent
@@ -44,15 +45,6 @@ from slowstep.wording.remaining import remains
 from slowstep.wording.still_open import more_lost
 from slowstep.wording.words import PHASE_NAMES, SIGNS, change_of_job, duration, effect, share, size
 
-KINDS = {
-    Meaning.EXACT: "training stays the same",
-    Meaning.NUMERICS: "other rounding: compare the loss",
-    Meaning.SEMANTICS: "other training",
-    Meaning.DIAGNOSTIC: "a limit, nothing to train with",
-}
-"""The classes of changes in words that need no explanation."""
-
-
 FEWER = 0.05
 """The part of its tokens that a sample must lose for that to be said beside a job's hours."""
 
@@ -61,18 +53,6 @@ NOTHING_LEFT = "Looked at once more with that, no phase of the run loses time th
 
 NOTHING_TOLD = 2.0
 """The ratio from which on what pairs could have told from chance is nothing that anybody would look for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Action:
-    """Something to do."""
-
-    what: str
-    """The place in the code with the new value, or the key of the parameter file with it."""
-    gain: str
-    """What it brings by itself, with its interval; empty if that was not shown."""
-    kind: str
-    """What it does to training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,32 +209,13 @@ class Overview:
     @cached_property
     def actions(self) -> list[Action]:
         """Return what to do, the largest gain first, and last what is adopted without having been shown by itself."""
-        found = [_action(v, self.now) for v in self.parts]
-        rest = _rest(self.decision.adopted, self.parts)
-        kind = "not shown to pay by itself; part of what was measured together"
-        return found + [Action(what=rest, gain="", kind=kind)] * bool(rest)
+        return actions(self.decision.adopted, self.parts, self.now)
 
-    @property
+    @cached_property
     def parts(self) -> list[Verdict]:
-        """Return what is adopted, part by part, each with the values that the whole has.
-
-        What a part was measured beside, or kept as it was, may be otherwise in the whole.
-        """
+        """Return what is adopted, part by part, each with the values that the whole has."""
         adopted = self.decision.adopted
-        whole = adopted.overrides if adopted else {}
-
-        def as_adopted(values: Mapping[str, object]) -> dict[str, object]:
-            return {key: value for key, value in values.items() if key not in whole or whole[key] == value}
-
-        return [
-            replace(
-                v,
-                overrides=as_adopted(v.overrides),
-                held_constant=as_adopted(v.held_constant),
-                lines=_lines_within(adopted.lines, v.lines) if adopted else v.lines,
-            )
-            for v in self.decision.parts
-        ]
+        return [within(adopted, v) for v in self.decision.parts] if adopted else list(self.decision.parts)
 
     @property
     def single(self) -> bool:
@@ -454,57 +415,3 @@ def _now(about: Description | None, decision: Decision | None) -> dict[str, obje
         with contextlib.suppress(KeyError):
             found[key] = run[key.removeprefix(TRAINING)]
     return found
-
-
-def _action(v: Verdict, now: Mapping[str, object]) -> Action:
-    before = v.replaces or [_plain(now[key]) for key in v.overrides if key in now and not v.lines]
-    was = f"now {', '.join(before)}; " if before else ""
-    return Action(what=what(v), gain=span(v.effect), kind=f"{was}{KINDS[v.meaning]}")
-
-
-def _rest(adopted: Verdict | None, parts: Sequence[Verdict]) -> str:
-    """Return what is adopted beside the parts that were shown by themselves, as it is written; empty if nothing is."""
-    known = {key for v in parts for key in v.overrides | v.held_constant}
-    rest = {key: value for key, value in (adopted.overrides if adopted else {}).items() if key not in known}
-    if not rest:
-        return ""
-    shown = {piece for v in parts for piece in _pieces(v.lines)}
-    places: dict[str, list[str]] = {}
-    for place, said in _pieces(adopted.lines):
-        if (place, said) not in shown:
-            places.setdefault(place, []).append(said)
-    return "; ".join(f"{place}: {', '.join(said)}" for place, said in places.items()) or _keys(rest)
-
-
-def _lines_within(whole: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """Return lines of a part without the arguments that have other values in the lines of the whole."""
-    pieces = _pieces(whole)
-    given = {(place, said.partition("=")[0]) for place, said in pieces}
-    found = []
-    for line in lines:
-        here = _pieces([line])
-        kept = [(at, said) for at, said in here if (at, said) in pieces or (at, said.partition("=")[0]) not in given]
-        if kept:
-            found.append(line if kept == here else f"{kept[0][0]}: {', '.join(said for _, said in kept)}")
-    return found
-
-
-def _pieces(lines: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each argument of lines like `train.py:8 DataLoader(…): num_workers=4, pin_memory=True` with its place."""
-    parted = [line.partition(": ") for line in lines]
-    return [(place, said) for place, _, all_said in parted for said in all_said.split(", ")]
-
-
-def what(v: Verdict) -> str:
-    """Return a change as it is written: a place in the code with its new value, or keys of the parameter file."""
-    if v.lines:
-        return "; ".join(v.lines)
-    return _keys(v.overrides | v.held_constant) or v.name
-
-
-def _keys(overrides: Mapping[str, object]) -> str:
-    return "; ".join(f"{key}: {_plain(value)}" for key, value in overrides.items())
-
-
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)

@@ -17,8 +17,9 @@ from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records.store import write_atomically
 from slowstep.report import overview_charts as charts
+from slowstep.report.actions import what
 from slowstep.report.drawing import svg_file
-from slowstep.report.overview import Overview, what
+from slowstep.report.overview import Overview
 from slowstep.settings.convert import to_plain
 from slowstep.text.markdown import code, escape
 from slowstep.wording.remaining import still_lost

@@ -33,6 +33,9 @@ One that is shown to take less leaves the name to the loss: its cure is another 
 A_PART = 1 / 3
 """The part of a loss, in log-ratios, that counts as a good part of it: what an estimate must reach to name it."""
 
+MOST_LEFT = 0.5
+"""The part of a phase's lost time from which on changes that are not its cause leave most of it."""
+
 LARGER = "larger_batches"
 WHOLES = ("processes", LARGER)
 """The factors that explain no phase's loss. Fewer processes do everything else, and have no slow one among them; larger
@@ -339,14 +342,18 @@ def _changed(parts: Sequence[Verdict], remaining: Remaining | None) -> str:
 
 
 def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], beyond: str) -> Cause:
-    """Return the cause of a phase whose loss no change explains; changes that do more may take a part of it away."""
-    in_part = stays < suspect.share.mean
-    if in_part:
+    """Return the cause of a phase whose loss no change explains; changes that do more may take a part of it away.
+
+    Where they leave most of it, the whole is told: they make it faster, as they do other time, and are not what it is
+    lost by.
+    """
+    in_part = stays < MOST_LEFT * suspect.share.mean
+    if stays < suspect.share.mean:
         explained = f"supported changes take a part of it away, and {share(stays)} of today's time stays at least"
     else:
         relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in _relieving(suspect, verdicts))
         explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
-    ratio = speed_up(stays)
+    ratio = speed_up(stays) if in_part else suspect.ratio
     text = f"{_lost(suspect, ratio, f', and {explained}', 'what stays' if in_part else 'that time')} {beyond}"
     headline = _headline(suspect, "what stays of it" if in_part else "it", ratio)
     return Cause(

@@ -10,10 +10,11 @@ positions, samples or elements, which could be a single operator over all of the
 from __future__ import annotations
 
 import bisect
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -36,6 +37,10 @@ SHORT = 20e-6
 PAUSE = 1e-3
 """The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
 
+OF_WEIGHTS = re.compile(r"::linear|addmm|::mm$|conv|::lstm|::gru|::rnn|(Addmm|Mm|Convolution)Backward")
+"""The products with weights, and the nodes that go back through them: those whose FLOPs follow from the weights. That
+of two activations, as in attention, is none."""
+
 NODE = "autograd::engine::evaluate_function"
 """The beginning of the name of a frame in which the engine of autograd computes a node of the backward pass."""
 
@@ -43,6 +48,9 @@ MOVES = re.compile(
     r"(Select|Slice|Index|Narrow|Split|Unbind|Stack|Cat|Copy|Expand|View|Squeeze|Unsqueeze|AsStrided)\w*Backward"
 )
 """Nodes that move numbers and compute none. That of a part of a tensor fills a whole one with zeros, and adds it."""
+
+BACK = 2
+"""The FLOPs of a way back over those of the way forth: gradients of weights, and of inputs."""
 
 IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
 """The names of nodes that are not Python's. What one of them calls again and again is no loop in Python."""
@@ -60,6 +68,8 @@ class Repeated:
     """Its calls."""
     phase: str
     """The phase in which they are."""
+    flops: float = math.inf
+    """The floating-point operations of the calls, as far as weights multiply; `math.inf` if that is not known."""
 
 
 def loops(
@@ -77,7 +87,7 @@ def loops(
     called again and again, in order, all in us. Time in which a device computes is not lost.
     """
     made = dict[str, set[int]]()
-    seconds, names = defaultdict[str, Counter[int]](Counter), defaultdict[str, Counter[str]](Counter)
+    lost, names = defaultdict[str, _BySteps](_BySteps), defaultdict[str, Counter[str]](Counter)
 
     def part(event: Any) -> tuple[str, int]:
         return phase_at(event.time_range.start), bisect.bisect(steps_end, event.time_range.start)
@@ -85,6 +95,7 @@ def loops(
     turns = defaultdict[str, Counter[str]](Counter)
     for one in repeated:
         turns[one.phase][one.name] += one.calls
+        lost[one.phase].flops[bisect.bisect(steps_end, one.begin)] += one.flops
     for stretch in _stretches(events, part, repeated):
         calls = Counter(e.name for e in stretch)
         if max(calls.values(), default=0) < OFTEN and (not stretch or _within(stretch[0], repeated) is None):
@@ -92,23 +103,46 @@ def loops(
         phase, step = part(stretch[0])
         if phase == "backward" and _node(stretch[0]) == OUTSIDE:
             continue  # behind the last node, where gradients are handed on in C++
-        seconds[phase][step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
+        lost[phase].seconds[step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
+        lost[phase].products[step] += 1e-6 * _of_weights(stretch)
         names[phase].update(calls)
         made.setdefault(phase, set()).update(e.sequence_nr for e in stretch if e.sequence_nr >= 0)
     found = {}
-    for phase, of_steps in seconds.items():
-        taken = of_most_steps(of_steps, steps)
+    for phase in names:
         name, times = (turns.get(phase) or names[phase]).most_common(1)[0]
-        if taken > 0:
-            found[phase] = Loop(name=name, calls=times, seconds=taken)
+        loop = lost[phase].loop(name, times, steps, on_device=bool(busy))
+        if loop.seconds > 0:
+            found[phase] = loop
     for phase in [phase for phase in found if made.get(phase)]:
-        back, of_steps = "backward", Counter[int]()
+        back, way_back = "backward", _BySteps()
+        way_back.flops.update({step: BACK * flops for step, flops in lost[phase].flops.items()})
         for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in made[phase]):
-            of_steps[part(node)[1]] += 1e-6 * _undone(node) * _idle([node], busy)
-        taken = of_most_steps(of_steps, steps)
-        if taken > (found[back].seconds if back in found else 0.0):
-            found[back] = replace(found[phase], seconds=taken, of=phase)
+            way_back.seconds[part(node)[1]] += 1e-6 * _undone(node) * _idle([node], busy)
+            way_back.products[part(node)[1]] += 1e-6 * _of_weights([node])
+        loop = way_back.loop(found[phase].name, found[phase].calls, steps, on_device=bool(busy))
+        if loop.seconds + loop.products > (found[back].seconds if back in found else 0.0):
+            found[back] = replace(loop, of=phase)
     return found
+
+
+@dataclass
+class _BySteps:
+    """What a loop takes in each step, by the number of the step: lost seconds, those of products, and FLOPs."""
+
+    seconds: Counter[int] = field(default_factory=Counter)
+    products: Counter[int] = field(default_factory=Counter)
+    flops: Counter[int] = field(default_factory=Counter)
+
+    def loop(self, name: str, calls: int, steps: int, on_device: bool) -> Loop:
+        """Return what is told of it over all steps. What a device computes meanwhile is not told."""
+        flops = of_most_steps(self.flops, steps)
+        return Loop(
+            name=name,
+            calls=calls,
+            seconds=of_most_steps(self.seconds, steps),
+            products=0.0 if on_device else of_most_steps(self.products, steps),
+            flops=flops if math.isfinite(flops) else None,
+        )
 
 
 def of_most_steps(seconds: Mapping[int, float], steps: int) -> float:
@@ -166,6 +200,12 @@ def _undone(node: Any) -> float:
     """Return the time in us of a node that goes back through a call of a loop, as far as it computes no arithmetic."""
     took = node.time_range.end - node.time_range.start
     return took if 1e-6 * took <= SHORT or MOVES.search(node.name) else 0.0
+
+
+def _of_weights(events: Sequence[Any]) -> float:
+    """Return the time in us of the long ones among products with weights, or among nodes that go back through them."""
+    long = [e for e in events if 1e-6 * (e.time_range.end - e.time_range.start) > SHORT]
+    return sum(e.time_range.end - e.time_range.start for e in long if OF_WEIGHTS.search(e.name))
 
 
 OUTSIDE, IN_C_ALONE = 0, -1

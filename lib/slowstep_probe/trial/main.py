@@ -66,7 +66,7 @@ from slowstep_probe.trial.messages import (
     decoded,
     encoded,
 )
-from slowstep_probe.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
+from slowstep_probe.trial.profiling import ANNOTATION, PROFILES_ITSELF, Profiling, warm_up_profiler
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
@@ -321,31 +321,28 @@ class Trial:
         self.places = of_waiting(places.stop(self.probe.tape.phases()), self.worker_stacks.end())
         self.probe.close()
         if self.profiles_itself and not self.together:  # the other ranks have been asked to train on
-            self._send_places()
+            self._send(Profiled(record=no_profile(PROFILES_ITSELF, self.places)))
             return False
         warm_up_profiler()
         self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
-        self.profiling = (Profiling(self.device, lambda: self.probe.tape.phase), request)
-        self._begin(Run(steps=request.steps))
+        clock, tape = self.probe.clock, self.probe.tape
+        self.profiling = (Profiling(self.device, request.steps, clock.synchronize, lambda: tape.phase), request)
+        self._begin(Run(steps=request.profiled))
         return True
 
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:
         self.profiling = self.probe.annotation = None
-        seconds = self.probe.close()[0].seconds
+        self.probe.close()
+        profiling.end()
         trace = Path(request.trace)
         if request.returned:
             trace = Path(self.launch.meeting) / trace.name
-        if not torch.autograd._profiler_enabled():  # one of the program's own began and ended meanwhile, and this one
-            profiling.give_up()
-            self._send_places()
+        if profiling.failed:
+            self._send(Profiled(record=no_profile(profiling.failed, self.places)))
             return
-        found = profiling.stop(request.steps, seconds, trace)
+        found = profiling.read(trace)
         content = base64.b64encode(trace.read_bytes()).decode("ascii") if request.returned else ""
         self._send(Profiled(record=replace(found, places=self.places), content=content))
-
-    def _send_places(self) -> None:
-        """Send what is known where a profiler of the program's own leaves no room for another one."""
-        self._send(Profiled(record=no_profile("the program runs a profiler of its own", self.places)))
 
     def _serve(self) -> None:
         """Answer requests until one asks for steps. Waiting uses no processor time."""

@@ -75,13 +75,19 @@ class PeriodicEvent:
 class Profile:
     """A request for `steps` steps under torch.profiler, after `looks` steps in which the stack is looked at.
 
-    The trace goes to the file `trace`. It is `returned` with the answer where that file is on another node.
+    Between them, one step shows how many events there are: of very many, fewer steps are profiled. The trace goes to
+    the file `trace`. It is `returned` with the answer where that file is on another node.
     """
 
     steps: int
     trace: str
     looks: int
     returned: bool = False
+
+    @property
+    def profiled(self) -> int:
+        """The steps that are trained after the `looks`: those under the profiler, and the one that is counted."""
+        return 1 + self.steps
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,13 +13,14 @@ import bisect
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from slowstep_probe.graphs import any_made
+from slowstep_probe.trial.call_flops import call_flops
 from slowstep_probe.trial.loops import Repeated, time_within
 
 OFTEN = 50
@@ -44,6 +45,8 @@ class Call:
     phase: str
     begin: int
     end: int
+    flops: float
+    """The floating-point operations of its own weights (`call_flops`)."""
 
 
 class ModuleCalls:
@@ -66,9 +69,14 @@ class ModuleCalls:
         if self._weighted[key]:
             self._begun[key].append(time.perf_counter_ns())
 
-    def _left(self, module: Any, *_: Any) -> None:
+    def _left(self, module: Any, inputs: Any, output: Any) -> None:
         if begun := self._begun.get(id(module)):
-            self._calls.append(Call(module, self._phase(), begun.pop(), time.perf_counter_ns()))
+            ended = time.perf_counter_ns()
+            self._calls.append(Call(module, self._phase(), begun.pop(), ended, call_flops(module, inputs, output)))
+
+    def forget(self) -> None:
+        """Forget the calls so far."""
+        self._calls.clear()
 
     def stop(self) -> None:
         """Note no further calls."""
@@ -104,7 +112,13 @@ class ModuleCalls:
                 continue
             found += _loop(together, clock, apart)
             together = [calls]
-        return found + _loop(together, clock, apart)
+        return [self._with_flops(one, clock) for one in [*found, *_loop(together, clock, apart)]]
+
+    def _with_flops(self, one: Repeated, clock: float) -> Repeated:
+        """Return a stretch with the FLOPs of all calls within it, those of parts among them."""
+        ends = [1e-3 * call.end + clock for call in self._calls]  # calls are noted as they end
+        within = self._calls[bisect.bisect_left(ends, one.begin) : bisect.bisect_right(ends, one.end)]
+        return replace(one, flops=sum(call.flops for call in within))
 
 
 def _loop(
@@ -122,13 +136,18 @@ def _loop(
     beside = [gap for at, gap in enumerate(beside) if at < fewest or gap > within]
     if within < MOSTLY * (within + sum(beside)):
         return []
-    of_kind = Counter[object]()
+    of_kind = defaultdict[Any, list[Call]](list)
     for calls in together:
-        of_kind[_kind(calls[0].module)] += len(calls)
-    ((most, times),) = of_kind.most_common(1)
-    phase = together[0][0].phase
+        of_kind[_kind(calls[0].module)] += calls
+    most, named = max(of_kind.items(), key=lambda one: (len(one[1]), sum(call.end - call.begin for call in one[1])))
     return [
-        Repeated(begin=1e-3 * begin + clock, end=1e-3 * end + clock, name=most[0].__name__, calls=times, phase=phase)
+        Repeated(
+            begin=1e-3 * begin + clock,
+            end=1e-3 * end + clock,
+            name=most[0].__name__,
+            calls=len(named),
+            phase=together[0][0].phase,
+        )
     ]
 
 

@@ -42,38 +42,91 @@ FASTEST = 1
 GAP = 10e-6
 """The least seconds between two kernels that count as a gap. A launch takes about 5 us."""
 
+PROFILES_ITSELF = "the program runs a profiler of its own"
+"""The reason why there is no profile of a program that has one already."""
+
+EVENTS_AT_MOST, UNREADABLE = 300_000, 1_500_000
+"""The events beyond which fewer steps are profiled, and those of one step that are not read at all."""
+
 
 K = TypeVar("K")
 
 
 class Profiling:
-    """A profiler, which runs until `stop`."""
+    """A profiler of training steps: of a first one that shows how many events a step has, and then of more.
 
-    def __init__(self, device: str, phase: Callable[[], str] = lambda: "other"):
-        self.on_device = device == "cuda"
+    No more steps are profiled than can be read in some seconds: a loop in Python may have a hundred thousand events a
+    step, and what they say is the same in each. What even one step has too many of is not read at all.
+    """
+
+    def __init__(self, device: str, most: int, synchronize: Callable[[], None], phase: Callable[[], str]):
+        """Begin. `most` is the most profiled steps, and `synchronize` waits for the device."""
+        self.on_device, self.steps, self.seconds = device == "cuda", 0, 0.0
+        self.failed = ""
+        """The reason why there is nothing to read; empty if there is something."""
+        self._most, self._synchronize = most, synchronize
+        self._calls, self._ended = ModuleCalls(phase), list[int]()
+        self._counted, self._running = False, True
+        self._start()
+
+    def _start(self) -> None:
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self.on_device
         self.profiler = profile(activities=activities)
-        self._ended: list[int] = []
-        self._calls = ModuleCalls(phase)
         self.profiler.start()
+        self._began = time.perf_counter()
 
     def step_ends(self) -> None:
-        """Note that a step has ended, in the trace and by this process's clock."""
+        """Note that a step has ended, in the trace and by this process's clock. The last one stops the profiler."""
+        if not self._running:
+            return
         self._ended.append(time.perf_counter_ns())
         with record_function(ANNOTATION + STEP_ENDS):
+            pass
+        if not self._counted:
+            self._count()
+        elif len(self._ended) == self._most:
+            self.end()
+
+    def _count(self) -> None:
+        """Choose the number of steps by the events of the first one, and begin anew."""
+        if not self._stopped():
             return
+        events = len(self.profiler.profiler.kineto_results.events())
+        if events > UNREADABLE:
+            self._fail(f"one step has {events:,} events, too many to be read")
+            return
+        self._counted, self._most = True, max(1, min(self._most, EVENTS_AT_MOST // max(1, events)))
+        self._ended.clear()
+        self._calls.forget()
+        self._start()
 
-    def give_up(self) -> None:
-        """Leave it, since something else ended the profiler."""
-        self._calls.stop()
+    def end(self) -> None:
+        """Profile no further steps."""
+        if not self._running:
+            return
+        self._synchronize()
+        self.steps, self.seconds = len(self._ended), time.perf_counter() - self._began
+        if self._stopped():
+            self._running = False
+            self._calls.stop()
 
-    def stop(self, steps: int, seconds: float, trace: Path) -> ProfileRecord:
-        """Return what was seen of `steps` steps that took `seconds`, and write the trace to `trace` for Perfetto."""
+    def _stopped(self) -> bool:
+        """Stop the profiler, and return True; False if one of the program's own, which runs alone, has ended it."""
+        if not torch.autograd._profiler_enabled():
+            self._fail(PROFILES_ITSELF)
+            return False
         self.profiler.stop()
+        return True
+
+    def _fail(self, why: str) -> None:
+        self.failed, self._running = why, False
         self._calls.stop()
+
+    def read(self, trace: Path) -> ProfileRecord:
+        """Return what was seen of the steps, and write the trace to `trace` for Perfetto."""
         with _garbage_left():  # else it is searched again and again while hundreds of thousands of events are made
             self._write(trace)
-            return self._seen(steps, seconds, trace)
+            return self._seen(trace)
 
     def _write(self, trace: Path) -> None:
         """Write the trace, compressed. It may have hundreds of MB, and PyTorch compresses it line by line."""
@@ -86,7 +139,8 @@ class Profiling:
         finally:
             plain.unlink(missing_ok=True)
 
-    def _seen(self, steps: int, seconds: float, trace: Path) -> ProfileRecord:
+    def _seen(self, trace: Path) -> ProfileRecord:
+        steps, seconds = self.steps, self.seconds
         busy, gaps = self._busy()
         return ProfileRecord(
             device="cuda" if self.on_device else "cpu",
