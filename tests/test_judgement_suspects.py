@@ -156,6 +156,26 @@ def test_a_large_line_of_a_function_stands_by_itself() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        ({"gnn.py:17 in draw": 0.24, "gnn.py:22 in draw": 0.2, "log.py:3 in w": 0.05}, "gnn.py:17, 22 in draw 44 %"),
+        ({"log.py:3 in write": 0.26, "gnn.py:17 in draw": 0.14, "gnn.py:22 in draw": 0.1}, "log.py:3 in write 26 %"),
+        ({"a.py:1 in f": 0.1, "a.py:2 in f": 0.1, "a.py:3 in f": 0.1, "a.py:4 in f": 0.1}, "a.py:1, 2, 3 in f 40 %"),
+        ({"a.py:1 in f": 0.2, "b.py:2 in f": 0.19}, "a.py:1 in f 20 %"),  # functions of one name in two files
+    ],
+)  # fmt: skip
+def test_lines_of_one_function_are_told_together_at_first_sight(places: dict[str, float], told: str) -> None:
+    """A loop of several lines is one loss; the single lines stand in the text."""
+    (one,) = suspects(
+        facts({"forward": 0.3, "backward": 0.2, "other": 0.5}, profile=profiled(places={"other": places})), MINIMUM
+    )
+
+    assert told == one.at
+    assert one.consists_of[0].startswith(next(iter(places)))
+    assert told in causes([], [one], MINIMUM)[0].headline
+
+
 def test_a_pause_in_a_pass_is_found_without_its_flops() -> None:
     """A sleep in the forward pass of a model of unknown sizes shows as time in which no operator runs."""
     steps = facts(HEALTHY | {"forward": 0.59, "backward": 0.3}, profile=profiled(pauses={"forward": 0.3}))
@@ -202,6 +222,28 @@ def test_a_loop_in_python_is_found_without_its_flops(seconds: float, own: float,
         "hooks.py:210" in named[0][1],
         "18,000 times a step" in named[0][1],
     )
+
+
+@pytest.mark.parametrize(
+    ("flops", "peak", "lost"),
+    [
+        (0.07e12, 1e12, 0.03 + 0.3 - 0.1),  # one large product would take a third of the time at 0.7 of the peak
+        (0.21e12, 1e12, None),  # as fast as a large product
+        (0.07e12, None, None),  # the peak of the device is not known
+        (None, 1e12, None),  # what the calls compute is not known
+    ],
+)
+def test_small_products_in_a_loop_are_lost_as_far_as_a_large_one_is_faster(
+    flops: float | None, peak: float | None, lost: float | None
+) -> None:
+    """A recurrent cell that is called for each position multiplies a few rows at a time."""
+    known = profiled(places={"forward": {"model.py:19 in forward": 0.4}})
+    loop = Loop(name="LSTMCell", calls=5 * 128, seconds=0.03, products=0.3, flops=flops)
+    steps = facts(HEALTHY | {"forward": 0.45}, profile=replace(known, loops={"forward": loop}))
+
+    found = suspects(replace(steps, peak_flops=peak), MINIMUM)
+
+    assert [s.share.mean for s in found] == ([pytest.approx(lost)] if lost else [])
 
 
 def test_the_loss_of_a_plain_loop_is_no_lost_time() -> None:

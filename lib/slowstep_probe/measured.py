@@ -229,6 +229,11 @@ class Loop:
     """The floating-point operations of its calls, as far as weights multiply, over all profiled steps; None if that is
     not known of all of them."""
 
+    @property
+    def whole(self) -> float:
+        """Return the seconds of both: what is lost, and long products."""
+        return self.seconds + self.products
+
 
 @dataclass(frozen=True, kw_only=True)
 class Place:

@@ -77,7 +77,7 @@ def here() -> CodePlace:
     if found is None:
         return CodePlace("", through=through)
     code = found.f_code
-    return CodePlace(real(code.co_filename), found.f_lineno, _column(found), code.co_name, through)
+    return CodePlace(real(code.co_filename), line_of(found), _column(found), code.co_name, through)
 
 
 def raised_at(error: BaseException) -> CodePlace:
@@ -151,10 +151,22 @@ def nearest(frame: FrameType | None) -> FrameType | None:
     return of_package
 
 
+def line_of(frame: FrameType) -> int:
+    """Return the line that a frame stands at; that before it for an instruction of no line, as a loop's jump may be."""
+    if frame.f_lineno is not None:
+        return frame.f_lineno
+    line = frame.f_code.co_firstlineno
+    for start, _, there in frame.f_code.co_lines():
+        if start > frame.f_lasti:
+            break
+        line = there or line
+    return line
+
+
 def standing(frame: FrameType) -> str:
     """Return in words where a stack stands: at the innermost line of the user's code, or else at that of any code."""
     own = nearest(frame) or frame
-    return CodePlace(real(own.f_code.co_filename), own.f_lineno, function=own.f_code.co_name).in_words()
+    return CodePlace(real(own.f_code.co_filename), line_of(own), function=own.f_code.co_name).in_words()
 
 
 def own_files() -> list[str]:

@@ -96,7 +96,7 @@ def _seconds(loop: Loop, peak: float | None) -> float:
     """Return the seconds that a loop loses: between its calls, in short ones, and by products that are too small."""
     if peak is None or loop.flops is None:
         return loop.seconds
-    return max(loop.seconds, loop.seconds + loop.products - loop.flops / (REACHED * peak))
+    return max(loop.seconds, loop.whole - loop.flops / (REACHED * peak))
 
 
 def line_of_loop(profile: ProfileRecord, phase: str, peak: float | None) -> str:

@@ -18,8 +18,11 @@ stays "unexplained"; it is never blamed on a factor that happens to be listed.
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
@@ -53,6 +56,12 @@ NAMED = 0.5
 OFTEN = 1 / 3
 """The share of long steps beyond which a phase is slow throughout, and not now and then."""
 
+MOST_NAMED = 3
+"""The most places or operators that are named of a suspect."""
+
+LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
+"""A place in the code, as a part begins with it."""
+
 LITTLE = 0.5
 """The most that a change which takes a loss away may leave of it, as a share of the least that the phase loses."""
 
@@ -66,6 +75,8 @@ class Suspect:
     why: str
     consists_of: list[str] = field(default_factory=list)
     """Lines of code or operators, with their shares, largest first."""
+    mostly: str = ""
+    """The largest of them, or the function of several lines that take more together; empty if there is none."""
     rank: int | None = None
     """The rank that the others wait for; None if that is no matter of one rank."""
     node: int | None = None
@@ -81,6 +92,11 @@ class Suspect:
     """The line of the loop that this is, or that it is the way back through."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
+
+    @property
+    def at(self) -> str:
+        """Return where most of it is in few words; empty if that is not known."""
+        return self.mostly or next(iter(self.consists_of), "")
 
     @property
     def ratio(self) -> float:
@@ -201,6 +217,7 @@ def _of_slow_rank(slow: Skew, facts: RunFacts, found: Sequence[Suspect | None]) 
         share=slow.share,
         why=f"rank {slow.rank}{on_node} takes that much longer there than any other, and they wait for it meanwhile",
         consists_of=known.consists_of if known else [],
+        mostly=known.mostly if known else "",
         rank=slow.rank,
         node=node,
     )
@@ -210,7 +227,7 @@ def _suspect_wait(facts: RunFacts, phase: str, least: float) -> Suspect:
     named = places(facts.places, phase, NAMED * least)
     why = "it trains nothing" + _now_and_then(facts, phase)
     share = facts.shares[phase]
-    return Suspect(phase=phase, share=share, why=why, consists_of=_shown(_within(named, share)))
+    return Suspect(phase=phase, share=share, why=why, **_named(_within(named, share)))
 
 
 def _suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
@@ -233,9 +250,7 @@ def _suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
         return None
     why = "it trains nothing" + _now_and_then(facts, "other")
     beside_it = _beside(facts, "other", share)
-    return Suspect(
-        phase="other", share=share, why=why, consists_of=_shown(_within(named, facts.shares["other"])), **beside_it
-    )
+    return Suspect(phase="other", share=share, why=why, **_named(_within(named, facts.shares["other"])), **beside_it)
 
 
 def _beside(facts: RunFacts, phase: str, loses: Interval) -> dict[str, float]:
@@ -263,7 +278,7 @@ def _by_operators(facts: RunFacts, phase: str, least: float, named: Sequence[Par
     other = PASSES[1 - PASSES.index(phase)]
     share = excess if known >= excess.lower else _from_profile(known, excess)
     why = f"it takes longer than its FLOPs beside those of the {other} pass explain"
-    return Suspect(phase=phase, share=share, why=why, consists_of=_shown(named))
+    return Suspect(phase=phase, share=share, why=why, **_named(named))
 
 
 def _in_python(facts: RunFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
@@ -282,7 +297,7 @@ def _in_python(facts: RunFacts, phase: str, least: float, named: Sequence[Part])
     if known < least or not parts:
         return None
     share = _from_profile(known, facts.shares[phase])
-    return Suspect(phase=phase, share=share, why=why, consists_of=_shown(parts), comparable=False, **back)
+    return Suspect(phase=phase, share=share, why=why, **_named(parts), comparable=False, **back)
 
 
 def _from_profile(known: float, within: Interval) -> Interval:
@@ -307,8 +322,23 @@ def _within(parts: Sequence[Part], share: Interval) -> list[Part]:
     return [replace(part, share=by * part.share) for part in parts]
 
 
-def _shown(parts: Sequence[Part]) -> list[str]:
-    return [str(part) for part in parts[:3]]
+def _named(parts: Sequence[Part]) -> dict[str, Any]:
+    """Return what a suspect consists of, as it holds that, from its parts, largest first."""
+    return {"consists_of": [str(part) for part in parts[:MOST_NAMED]], "mostly": _mostly(parts)}
+
+
+def _mostly(parts: Sequence[Part]) -> str:
+    """Return the function whose lines take most, `train.py:7, 9 in dice 35 %`, or a part that takes more alone."""
+    together = defaultdict[tuple[str, ...], list[Part]](list)
+    for part in parts:
+        at = LINE.match(part.what)
+        together[at.group("file", "function") if at else (part.what,)].append(part)
+    most = max(together.values(), key=lambda some: sum(part.share for part in some), default=[])
+    if len(most) < 2:
+        return "".join(map(str, most))
+    at = [LINE.match(part.what) for part in most]
+    lines = ", ".join(dict.fromkeys(one["line"] for one in at[:MOST_NAMED]))
+    return str(Part(what=f"{at[0]['file']}:{lines} in {at[0]['function']}", share=sum(part.share for part in most)))
 
 
 def _parts(flops: TokenFlops | None) -> list[tuple[str, str, float]]:

@@ -245,10 +245,10 @@ def _cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[
 def _costs(v: Verdict, suspects: Sequence[Suspect]) -> str:
     """Return what a supported change costs, with the place of that time, if it is one of the suspects'."""
     text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {_trial(v)} ({effect(v.effect)})."
-    placed = next((s for s in suspects if s.consists_of and _eases(v, s)), None)
+    placed = next((s for s in suspects if s.at and _eases(v, s)), None)
     if placed is None:
         return text
-    return f"{text} The time lies in {phase_named(placed.phase)} (by place, of all time: {placed.consists_of[0]})."
+    return f"{text} The time lies in {phase_named(placed.phase)} (by place, of all time: {placed.at})."
 
 
 def _trial(v: Verdict) -> str:
@@ -414,7 +414,7 @@ def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect) -> Cause:
         share=both,
         text=f"{forth.text} {way_back}",
         still_open=f"{forth.still_open} {way_back}",
-        headline=f"A loop in Python ({suspect.consists_of[0]}) and the way back through it take {share_span(both)} of "
+        headline=f"A loop in Python ({suspect.at}) and the way back through it take {share_span(both)} of "
         "the time; "
         f"without both the run would be about {percent(ratio)} faster.",
     )
@@ -428,7 +428,7 @@ def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "t
 
 
 def _headline(suspect: Suspect, without: str, ratio: float) -> str:
-    where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
+    where = f" ({suspect.at})" if suspect.at else ""
     return f"{takes(suspect)}{where}; without {without} the run would be about {percent(ratio)} faster."
 
 

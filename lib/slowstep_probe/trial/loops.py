@@ -37,9 +37,8 @@ SHORT = 20e-6
 PAUSE = 1e-3
 """The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
 
-OF_WEIGHTS = re.compile(r"::linear|addmm|::mm$|conv|::lstm|::gru|::rnn|(Addmm|Mm|Convolution)Backward")
-"""The products with weights, and the nodes that go back through them: those whose FLOPs follow from the weights. That
-of two activations, as in attention, is none."""
+OF_WEIGHTS = re.compile(r"::linear|addmm|::mm$|conv|::lstm|::gru|::rnn")
+"""The products with weights, whose FLOPs follow from these. That of two activations, as in attention, is none."""
 
 NODE = "autograd::engine::evaluate_function"
 """The beginning of the name of a frame in which the engine of autograd computes a node of the backward pass."""
@@ -92,6 +91,7 @@ def loops(
     def part(event: Any) -> tuple[str, int]:
         return phase_at(event.time_range.start), bisect.bisect(steps_end, event.time_range.start)
 
+    makers = _makers(events)
     turns = defaultdict[str, Counter[str]](Counter)
     for one in repeated:
         turns[one.phase][one.name] += one.calls
@@ -106,7 +106,8 @@ def loops(
         lost[phase].seconds[step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
         lost[phase].products[step] += 1e-6 * _of_weights(stretch)
         names[phase].update(calls)
-        made.setdefault(phase, set()).update(e.sequence_nr for e in stretch if e.sequence_nr >= 0)
+        within = (e for operator in stretch for e in _with_parts(operator))
+        made.setdefault(phase, set()).update(e.sequence_nr for e in within if makers.get(e.sequence_nr) is e)
     found = {}
     for phase in names:
         name, times = (turns.get(phase) or names[phase]).most_common(1)[0]
@@ -120,7 +121,7 @@ def loops(
             way_back.seconds[part(node)[1]] += 1e-6 * _undone(node) * _idle([node], busy)
             way_back.products[part(node)[1]] += 1e-6 * _of_weights([node])
         loop = way_back.loop(found[phase].name, found[phase].calls, steps, on_device=bool(busy))
-        if loop.seconds + loop.products > (found[back].seconds if back in found else 0.0):
+        if loop.whole > (found[back].whole if back in found else 0.0):
             found[back] = replace(loop, of=phase)
     return found
 
@@ -196,16 +197,48 @@ def _within(event: Any, repeated: Sequence[Repeated]) -> int | None:
     return i if i >= 0 and start < repeated[i].end else None
 
 
+def _makers(events: Iterable[Any]) -> dict[int, Any]:
+    """Return the operator that made each node of autograd, by the node's number.
+
+    An operator that makes none has the number of the next node, so it is the last one with a number that made it.
+    """
+    found = dict[int, Any]()
+    for e in events:
+        if e.sequence_nr >= 0 and "::" in e.name and not e.name.startswith("autograd::") and _node(e) == OUTSIDE:
+            last = found.get(e.sequence_nr)
+            if last is None or e.time_range.start >= last.time_range.start:
+                found[e.sequence_nr] = e
+    return found
+
+
+def _with_parts(event: Any) -> Iterator[Any]:
+    """Yield an event and all that happen in it."""
+    yield event
+    for part in event.cpu_children:
+        yield from _with_parts(part)
+
+
 def _undone(node: Any) -> float:
     """Return the time in us of a node that goes back through a call of a loop, as far as it computes no arithmetic."""
-    took = node.time_range.end - node.time_range.start
-    return took if 1e-6 * took <= SHORT or MOVES.search(node.name) else 0.0
+    took = _took(node)
+    if MOVES.search(node.name):
+        return took
+    return took - sum(_took(e) for e in _with_parts(node) if "::" in e.name and outermost(e) is e and _computes(e))
+
+
+def _computes(operator: Any) -> bool:
+    """Return whether an operator takes longer than a call does."""
+    return not operator.name.startswith("autograd::") and 1e-6 * _took(operator) > SHORT
+
+
+def _took(event: Any) -> float:
+    return event.time_range.end - event.time_range.start
 
 
 def _of_weights(events: Sequence[Any]) -> float:
-    """Return the time in us of the long ones among products with weights, or among nodes that go back through them."""
-    long = [e for e in events if 1e-6 * (e.time_range.end - e.time_range.start) > SHORT]
-    return sum(e.time_range.end - e.time_range.start for e in long if OF_WEIGHTS.search(e.name))
+    """Return the time in us of the long ones among products with weights, called by Python or by nodes."""
+    called = (e for event in events for e in _with_parts(event) if outermost(e) is e and _computes(e))
+    return sum(_took(e) for e in called if OF_WEIGHTS.search(e.name))
 
 
 OUTSIDE, IN_C_ALONE = 0, -1

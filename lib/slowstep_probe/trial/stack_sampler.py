@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from slowstep_probe.graphs import any_made
 from slowstep_probe.measured import TRAINS, Place
-from slowstep_probe.places import LIBRARIES, is_own, kind_of, nearest, real
+from slowstep_probe.places import LIBRARIES, is_own, kind_of, line_of, nearest, real
 from slowstep_probe.trial.thread_timer import ThreadTimer
 
 PERIOD = 0.002
@@ -290,7 +290,7 @@ def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
     if own is not None and within and not _called_from(own, within):
         own = None
     found = own or frame
-    line, function = found.f_lineno, _function(found)  # before anything that lets the thread go on
+    line, function = line_of(found), _function(found)  # before anything that lets the thread go on
     return f"{_shown(found.f_code.co_filename)}:{line} in {function}", own is not None
 
 

@@ -1,0 +1,357 @@
+"""Loops in Python, as a profile shows them: told from what an operator does itself, with what they lose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from slowstep_probe.measured import Loop
+from slowstep_probe.trial.call_flops import call_flops
+from slowstep_probe.trial.loops import loops
+from slowstep_probe.trial.profiling import ANNOTATION, Profiling
+
+ROWS = torch.ones(600, 16, 16)
+WHOLE = ROWS.long()  # no library multiplies batches of these
+HELD = torch.ones(64, 8, requires_grad=True)
+
+
+def by_element() -> None:
+    """Fills a mask element by element."""
+    mask = torch.zeros(20, 20)
+    for i in range(20):
+        for j in range(i, 20):
+            mask[i, j] = 1
+
+
+def by_position() -> torch.Tensor:
+    """Mixes the positions of a sequence in a loop, six operators each."""
+    state = HELD[0]
+    for at in range(1, 64):
+        state = (state * 0.5 + HELD[at] * 0.5).tanh()
+    return state.sum()
+
+
+def by_layer() -> None:
+    """Multiplies by matrices in a loop: that is the arithmetic of a deep model."""
+    x = ROWS[0]
+    for _ in range(100):
+        x = torch.relu(x @ ROWS[1] + 1) / 16
+
+
+def begun(steps: int) -> Profiling:
+    """A profiler of that many steps, after one in which nothing is done."""
+    profiling = Profiling("cpu", steps, synchronize=lambda: None, phase=lambda: "other")
+    profiling.step_ends()
+    return profiling
+
+
+def loops_of_three_steps(work: Callable[[], object], folder: Path) -> dict[str, Loop]:
+    """The loops that a profile of three steps of this work shows."""
+    profiling = begun(3)
+    while not profiling.steps:
+        work()
+        profiling.step_ends()
+    return profiling.read(folder / "trace.json.gz").loops
+
+
+@pytest.mark.parametrize(
+    ("work", "named"),
+    [
+        (by_element, "aten::select"),
+        (by_position, "aten::mul"),
+        (lambda: torch.bmm(WHOLE, WHOLE), None),  # selects each matrix of the batch itself
+        (by_layer, None),
+    ],
+)
+def test_a_loop_in_python_is_told_from_one_within_an_operator(
+    work: Callable[[], object], named: str | None, tmp_path: Path
+) -> None:
+    """Where Python calls hundreds of operators one by one, and none of them is a product of matrices."""
+    found = loops_of_three_steps(work, tmp_path)
+
+    assert list(found) == ["other"] * bool(named)
+    if named:
+        assert found["other"].name == named
+        assert found["other"].calls >= 3 * 60
+
+
+CELL, SMALL = torch.nn.LSTMCell(8, 8), torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(16, 8))
+
+
+def by_cell() -> None:
+    """Goes over positions by a recurrent cell, which multiplies matrices at each."""
+    state = None
+    for row in HELD[:60]:
+        state = CELL(row[None, :8], state)
+
+
+def by_sample() -> None:
+    """Gives a model the examples of a batch one by one."""
+    torch.stack([SMALL(row[:8]) for row in HELD[:60]]).sum().backward()
+
+
+def by_micro_batch() -> None:
+    """Computes gradients after each of many small batches."""
+    for row in HELD[:60]:
+        loss = SMALL(row[:8]).sum()
+        with torch.profiler.record_function(f"{ANNOTATION}backward"):
+            loss.backward()
+
+
+def by_gradient() -> None:
+    """Computes the gradients of each example of a batch by itself, as training with differential privacy may."""
+    with torch.profiler.record_function(f"{ANNOTATION}data"):
+        batch = HELD[:60].clone()
+    for row in batch:
+        loss = SMALL(row[:8]).sum()
+        with torch.profiler.record_function(f"{ANNOTATION}backward"):
+            loss.backward()
+        sum(p.grad.pow(2).sum() for p in SMALL.parameters()).sqrt()
+
+
+def by_loaded_micro_batch() -> None:
+    """Computes gradients after each of many small batches, which a loader gives one by one."""
+    for row in HELD[:60]:
+        with torch.profiler.record_function(f"{ANNOTATION}data"):
+            batch = row.clone()
+        loss = SMALL(batch[:8]).sum()
+        with torch.profiler.record_function(f"{ANNOTATION}backward"):
+            loss.backward()
+
+
+def by_shared_layer() -> None:
+    """Uses the same weights in all of its layers, as ALBERT does in 24."""
+    x = HELD[:, :8]
+    for _ in range(24):
+        x = SMALL(x)
+
+
+EXPERTS = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)) for _ in range(4))
+
+
+def by_expert() -> None:
+    """Gives each token to its expert by itself."""
+    torch.stack([EXPERTS[at % 4](row[:8]) for at, row in enumerate(torch.ones(120, 8))]).sum().backward()
+
+
+def by_refinement() -> None:
+    """Goes over its layers twelve times, as models do that refine what they found."""
+    x = HELD[:, :8]
+    for _ in range(12):
+        for layer in SOME:
+            x = layer(x).tanh()
+
+
+SOME = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(10))
+
+LAYERS, SHARED = torch.nn.ModuleList(torch.nn.Linear(8, 128) for _ in range(60)), torch.nn.PReLU()
+
+
+def by_deep_network() -> None:
+    """Shares a small module with weights among all of its layers."""
+    x = HELD[:, :8]
+    for layer in LAYERS:
+        x = SHARED(layer(x).tanh().sin().cos().exp())[:, :8]
+
+
+@pytest.mark.parametrize(
+    ("work", "named"),
+    [
+        (by_deep_network, None),
+        (by_cell, ("LSTMCell", 3 * 60)),
+        (by_sample, ("Sequential", 3 * 60)),
+        (by_expert, ("Sequential", 3 * 120)),
+        (by_refinement, None),
+        (by_micro_batch, None),
+        (by_loaded_micro_batch, None),
+        (by_gradient, ("Sequential", 3 * 60)),
+        (by_shared_layer, None),
+    ],
+)
+def test_a_module_that_is_called_again_and_again_is_in_a_loop(
+    work: Callable[[], object], named: tuple[str, int] | None, tmp_path: Path, nothing_compiled: None
+) -> None:
+    """Though it multiplies matrices each time. Accumulation of gradients is none, nor are layers that share weights."""
+    found = loops_of_three_steps(work, tmp_path)
+
+    assert [(loop.name, loop.calls) for phase, loop in found.items() if not loop.of] == [named] * bool(named)
+    hooks = torch.nn.modules.module
+    assert not hooks._global_forward_pre_hooks
+    assert not hooks._global_forward_hooks
+
+
+def test_no_module_is_watched_where_something_was_compiled(tmp_path: Path, nothing_compiled: None) -> None:
+    """Hooks would have it compiled anew."""
+    torch.compile(by_element, backend="eager")()
+    found = loops_of_three_steps(by_cell, tmp_path)
+
+    assert not [loop for loop in found.values() if loop.name == "LSTMCell"]
+
+
+@dataclass
+class Span:
+    """When an operator runs, in us."""
+
+    start: float
+    end: float
+
+
+@dataclass
+class Event:
+    """An event of the profiler, as far as loops are told from them."""
+
+    name: str
+    time_range: Span
+    cpu_parent: Event | None = None
+    thread: int = 1
+    sequence_nr: int = -1
+    cpu_children: list[Event] = field(default_factory=list)
+
+
+def called(times: int, length: float, gap: float, name: str = "aten::mul", within: Event | None = None) -> list[Event]:
+    """So many calls of an operator one after the other, from the start, of this length and with these gaps, in us."""
+    starts = [number * (length + gap) for number in range(times)]
+    return [Event(name, Span(start, start + length), within) for start in starts]
+
+
+NODE = Event("autograd::engine::evaluate_function: ByRowBackward", Span(0, 1e6))
+
+
+@pytest.mark.parametrize(
+    ("events", "phase", "busy", "micros"),
+    [
+        (called(100, 5, 10), "forward", [], 100 * 5 + 99 * 10),
+        (called(100, 5, 10), "forward", [(0, 1490 / 2)], (100 * 5 + 99 * 10) / 2),  # a device computes half the time
+        (called(100, 5000, 10), "forward", [], 99 * 10),  # long operators compute
+        (called(100, 5, 5000), "forward", [], 100 * 5),  # pauses are told elsewhere
+        (called(49, 5, 10), "forward", [], None),
+        (called(100, 5, 10, "aten::addmm"), "forward", [], None),
+        (called(100, 5, 10, "reducer::copy_bucket_to_grad"), "backward", [], None),  # of DDP, behind the last node
+        (called(100, 5, 10, within=NODE), "backward", [], 100 * 5 + 99 * 10),
+        (called(100, 5, 10, within=Event("UnbindBackward0", Span(0, 1e6), NODE)), "backward", [], None),
+    ],
+)
+def test_only_what_python_spends_on_a_loop_is_lost(
+    events: list[Event], phase: str, busy: list[tuple[float, float]], micros: float | None
+) -> None:
+    """Python's own time and that of short calls, where no device computes meanwhile."""
+    found = loops(events, lambda _: phase, [1e6], 1, busy)
+
+    assert list(found) == [phase] * (micros is not None)
+    assert micros is None or found[phase].seconds == pytest.approx(1e-6 * micros, rel=0.01)
+
+
+def test_the_way_back_through_a_loop_is_lost_with_it() -> None:
+    """The part of a tensor that each turn takes comes back as a whole one, and short operators are calls; what computes
+    is no loss.
+    """
+    forward = [replace(e, sequence_nr=number) for number, e in enumerate(called(100, 5, 10))]
+    back = [
+        Event(f"autograd::engine::evaluate_function: {name}", Span(start, start + 50), None, 1, number)
+        for start, name, number in (
+            (2000, "SelectBackward0", 3),
+            (2100, "MmBackward0", 4),
+            (2200, "SelectBackward0", 900),
+            (2300, "DotBackward0", 5),
+        )
+    ]
+    for node, name, lengths in ((back[1], "aten::mm", [45]), (back[3], "aten::mul", [15, 15])):
+        for length in lengths:
+            node.cpu_children.append(Event(name, Span(node.time_range.start, node.time_range.start + length), node))
+    found = loops([*forward, *back], lambda at: "forward" if at < 2000 else "backward", [1e6], 1)
+
+    assert found["backward"].seconds == pytest.approx((50 + 5 + 50) * 1e-6)
+    assert found["backward"].products == pytest.approx(45e-6)
+    assert found["backward"].of == "forward"
+    assert found["backward"].calls == found["forward"].calls == 100
+
+
+def test_the_way_back_goes_through_the_parts_of_operators() -> None:
+    """An operator may be made of others, and autograd goes back through these."""
+    forward = called(100, 5, 10)
+    for number, e in enumerate(forward):
+        e.cpu_children.append(replace(e, name="aten::sigmoid", cpu_parent=e, sequence_nr=number, cpu_children=[]))
+    parts = [part for e in forward for part in e.cpu_children]
+    back = Event("autograd::engine::evaluate_function: SigmoidBackward0", Span(2000, 2010), None, 1, 42)
+    found = loops([*forward, *parts, back], lambda at: "forward" if at < 2000 else "backward", [1e6], 1)
+
+    assert found["backward"].seconds == pytest.approx(10e-6)
+
+
+def test_an_operator_without_a_gradient_made_no_node() -> None:
+    """The profiler gives it the number of the node that comes next, which may belong to no loop."""
+    loop = [replace(e, sequence_nr=7) for e in called(100, 5, 10)]
+    after = Event("aten::addmm", Span(3000, 3500), None, 1, 7)
+    back = Event("autograd::engine::evaluate_function: AddmmBackward0", Span(5000, 5010), None, 1, 7)
+    found = loops([*loop, after, back], lambda at: "forward" if at < 4000 else "backward", [1e6], 1)
+
+    assert list(found) == ["forward"]
+
+
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        (nn.Linear(12, 20), (7, 3, 12)),
+        (nn.Conv2d(4, 8, 3, padding=1), (2, 4, 9, 9)),
+        (nn.Conv2d(4, 8, 3, stride=2, groups=2), (2, 4, 9, 9)),
+        (nn.Conv1d(4, 8, 5), (2, 4, 19)),
+        (nn.ConvTranspose2d(4, 8, 3, stride=2), (2, 4, 9, 9)),
+        (nn.LSTMCell(12, 16), (5, 12)),
+        (nn.GRUCell(12, 16), (5, 12)),
+        (nn.LayerNorm(12), (5, 12)),
+        (nn.Sequential(nn.Linear(12, 12)), (5, 12)),  # its part is called, too
+    ],
+    ids=lambda value: str(value) if isinstance(value, tuple) else type(value).__name__,
+)
+def test_the_flops_of_a_call_follow_from_its_weights(module: nn.Module, shape: tuple[int, ...]) -> None:
+    """They are those that PyTorch counts operator by operator."""
+    given = torch.rand(shape)
+    with FlopCounterMode(display=False) as counted:
+        output = module(given)
+
+    own = 0 if isinstance(module, nn.Sequential) else counted.get_total_flops()
+    assert call_flops(module, (given,), output) == own
+
+
+def test_the_flops_of_a_call_that_returns_no_tensor_are_not_known() -> None:
+    """Nothing tells then at how many positions its weights multiply."""
+    assert call_flops(nn.Linear(3, 3), (torch.rand(2, 3),), "ids") == math.inf
+
+
+class ByRow(torch.autograd.Function):
+    """Its backward pass goes over rows in a loop."""
+
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        return torch.stack([row * 2 for row in gradient.unbind()])
+
+
+@pytest.mark.parametrize(
+    ("loss", "named"),
+    [
+        (by_position, []),  # the engine of autograd goes from node to node
+        (lambda: torch.stack([row.tanh() for row in HELD.unbind()]).sum(), []),  # a node takes a stack apart itself
+        (lambda: ByRow.apply(HELD.repeat(2, 1)).sum(), ["other"]),
+    ],
+)
+def test_a_backward_pass_has_a_loop_where_python_runs_one(
+    loss: Callable[[], torch.Tensor], named: list[str], tmp_path: Path
+) -> None:
+    """In a function of the user's own, and not where the forward pass had one."""
+    value = loss()
+    profiling = begun(1)
+    value.backward()
+    profiling.step_ends()
+
+    assert list(profiling.read(tmp_path / "trace.json.gz").loops) == named
