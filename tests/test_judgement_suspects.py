@@ -15,6 +15,7 @@ from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.wording.causes import WHOLES, causes
+from slowstep.wording.still_open import more_lost
 from slowstep_probe.measured import Loop, OfRank
 
 MINIMUM = 0.05
@@ -225,25 +226,37 @@ def test_a_loop_in_python_is_found_without_its_flops(seconds: float, own: float,
 
 
 @pytest.mark.parametrize(
-    ("flops", "peak", "lost"),
+    ("flops", "rate", "lost"),
     [
-        (0.07e12, 1e12, 0.03 + 0.3 - 0.1),  # one large product would take a third of the time at 0.7 of the peak
+        (0.07e12, 1e12, 0.03 + 0.3 - 0.1),  # one large product would take a third of the time at 0.7 of the rate
         (0.21e12, 1e12, None),  # as fast as a large product
-        (0.07e12, None, None),  # the peak of the device is not known
-        (None, 1e12, None),  # what the calls compute is not known
+        (0.07e12, None, None),  # the rate is not known
     ],
 )
 def test_small_products_in_a_loop_are_lost_as_far_as_a_large_one_is_faster(
-    flops: float | None, peak: float | None, lost: float | None
+    flops: float, rate: float | None, lost: float | None
 ) -> None:
     """A recurrent cell that is called for each position multiplies a few rows at a time."""
     known = profiled(places={"forward": {"model.py:19 in forward": 0.4}})
     loop = Loop(name="LSTMCell", calls=5 * 128, seconds=0.03, products=0.3, flops=flops)
     steps = facts(HEALTHY | {"forward": 0.45}, profile=replace(known, loops={"forward": loop}))
 
-    found = suspects(replace(steps, peak_flops=peak), MINIMUM)
+    found = suspects(replace(steps, product_rate=rate), MINIMUM)
 
     assert [s.share.mean for s in found] == ([pytest.approx(lost)] if lost else [])
+
+
+def test_one_profiled_step_says_less_than_three() -> None:
+    """It may be a disturbed one, so what it tells may be further off."""
+    known = profiled(places={"forward": {"hooks.py:210 in build": 0.2}})
+    loop = Loop(name="aten::select", calls=18_000, seconds=0.16)
+    few, some = (
+        suspects(facts(HEALTHY | {"forward": 0.45}, profile=replace(known, steps=steps, loops={"forward": loop})), 0.01)
+        for steps in (1, 3)
+    )
+
+    assert few[0].share.mean == some[0].share.mean
+    assert few[0].share.lower < some[0].share.lower < some[0].share.upper < few[0].share.upper
 
 
 def test_the_loss_of_a_plain_loop_is_no_lost_time() -> None:
@@ -585,6 +598,27 @@ def test_a_part_that_a_change_elsewhere_takes_away_is_not_denied() -> None:
 
     assert "supported changes take a part of it away" in phase.text
     assert phase.ratio < between.ratio
+
+
+def test_what_a_change_elsewhere_leaves_most_of_has_its_size_of_today() -> None:
+    """Another precision makes an evaluation faster, and is not what it is lost by; beside it, what stays is told."""
+    (evaluating,) = found(evaluate=0.46 / 0.54)
+    faster = replace(verdict("precision", 0.38, left={"evaluate": 0.36}), left_at_most={"evaluate": 0.38})
+    first, second = causes([faster], [evaluating], MINIMUM)
+
+    assert (first.phase, second.factor) == ("evaluate", "precision")
+    assert first.ratio == evaluating.ratio == pytest.approx(1 / 0.54, rel=1e-3)
+    assert "25 % of today's time stays at least" in first.text
+    assert "Without all of it the run would be +85 %" in first.text
+    assert "without it the run would be about +85 % faster" in first.headline
+    assert "Without what stays the run would be +33 %" in first.still_open
+    assert "without what stays of it the run would be about +33 % faster" in more_lost([first], faster_by(0.2))
+    assert more_lost([first], faster_by(0.38)) == ""
+
+
+def faster_by(gain: float) -> Interval:
+    """What is adopted brings this much, as a log-ratio."""
+    return Interval(mean=gain, lower=gain - 0.01, upper=gain + 0.01, p=0.0, n=9)
 
 
 def test_a_limit_stays_a_cause_beside_a_loss_that_it_does_not_take_away() -> None:

@@ -84,11 +84,10 @@ def test_no_more_steps_are_profiled_than_can_be_read(
     """The first step tells how many events there are in one. The time is that of the steps that are read."""
     monkeypatch.setattr(profiling_module, "EVENTS_AT_MOST", events)
     profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "other")
-    for _ in range(5):
+    while not profiling.ended:
         for _ in range(100):
             torch.ones(1)
         profiling.step_ends()
-    profiling.end()
     record = profiling.read(tmp_path / "trace.json.gz")
 
     assert record.steps == steps
@@ -96,36 +95,24 @@ def test_no_more_steps_are_profiled_than_can_be_read(
 
 
 def test_a_step_of_too_many_events_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason says so; what was seen of the stack is told without it."""
+    """The reason says so, and it waits for no further step."""
     monkeypatch.setattr(profiling_module, "UNREADABLE", 10)
     profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "other")
     for _ in range(20):
         torch.ones(1)
     profiling.step_ends()
-    profiling.step_ends()
-    profiling.end()
 
+    assert profiling.ended
     assert re.fullmatch(r"one step has \d+ events, too many to be read", profiling.failed)
 
 
-def test_a_jump_without_a_line_stands_at_the_line_before_it() -> None:
+@pytest.mark.parametrize(("stands", "line"), [(0, 10), (4, 11), (6, 11), (8, 12), (10, 12)])
+def test_a_jump_without_a_line_stands_at_the_line_before_it(stands: int, line: int) -> None:
     """A loop's jump back may have no line, and a look at the stack often falls on it."""
+    lines = [(0, 2, None), (2, 6, 11), (6, 8, None), (8, 10, 12), (10, 12, None)]
+    code = SimpleNamespace(co_firstlineno=10, co_lines=lambda: lines)
 
-    def loop(values: list[int]) -> int:
-        total = 0
-        for value in values:
-            if value:
-                continue
-            total += value
-        return total
-
-    code = loop.__code__
-    lines = [(start, line) for start, _, line in code.co_lines()]
-    at = [SimpleNamespace(f_lineno=None, f_code=code, f_lasti=start) for start, _ in lines]
-    known = [line_of(frame) for frame in at]
-
-    assert all(isinstance(line, int) for line in known)
-    assert all(found == line for found, (_, line) in zip(known, lines, strict=True) if line)
+    assert line_of(SimpleNamespace(f_lineno=None, f_code=code, f_lasti=stands)) == line
 
 
 def test_the_trace_can_be_opened(profiled: tuple[ProfileRecord, Path, dict]) -> None:

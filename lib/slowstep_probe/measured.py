@@ -224,15 +224,10 @@ class Loop:
     of: str = ""
     """The phase of the loop whose backward pass this is; empty for a loop itself."""
     products: float = 0.0
-    """The seconds of long products with weights among its calls, over all profiled steps; 0 with a device."""
-    flops: float | None = None
-    """The floating-point operations of its calls, as far as weights multiply, over all profiled steps; None if that is
-    not known of all of them."""
-
-    @property
-    def whole(self) -> float:
-        """Return the seconds of both: what is lost, and long products."""
-        return self.seconds + self.products
+    """The seconds of long products with weights among its calls, as far as their FLOPs are known, over all profiled
+    steps; 0 with a device."""
+    flops: float = 0.0
+    """The floating-point operations of these products."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
 from slowstep.judgement.course import Course, courses, placed
-from slowstep.judgement.devices import Peak, peak_of
+from slowstep.judgement.devices import MARGIN, Peak, peak_of
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown
@@ -240,6 +240,7 @@ class Evidence:
                 for dtype, what in self._other_peaks().items()
                 if (peak := self.read(what))
             },
+            product_rate=self._product_rate(self.settings, self.peak and self.peak.most),
             profile=None if profile.failed else profile,
             places=profile.places,
             on_nodes=self.settings.on_nodes,
@@ -367,7 +368,8 @@ class Evidence:
             return None
         facts = replace(
             changed_facts(record, self.settings.budget.rarest_stall),
-            peak_flops=self._peak_flops(change),
+            peak_flops=(peak := self._peak_flops(change)),
+            product_rate=self._product_rate(arm.settings, peak),
             profile=profile,
             places=profile.places,
             on_nodes=arm.settings.on_nodes,
@@ -388,6 +390,12 @@ class Evidence:
         same = not of_arithmetic or self._data_sheet is not None  # a data sheet's is that of the fastest arithmetic
         peak = facts.peak_flops if same else facts.other_peaks.get(dtype)
         return peak and peak * devices(record.treatment) / devices(record.baseline)
+
+    def _product_rate(self, settings: Settings, most: float | None) -> float | None:
+        """Return the FLOP/s that large products reach on the host (`RunFacts.product_rate`), from the most they may."""
+        threads = settings.run["process.num_threads"]
+        alone = settings.ranks == 1 and (threads is None or threads >= self.machine.cores)
+        return most / MARGIN if most and alone and self.device == "cpu" else None
 
     # -- hypotheses --
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slowstep.judgement.flops import ALLOWANCE
-from slowstep.judgement.operators import ATTENTION, PRODUCTS, PROFILED_TO, share_of
+from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of, trust
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Evidence
@@ -148,7 +148,7 @@ def _kernels(facts: RunFacts, asked: Asked) -> Bound | None:
     """Return the bound by the time of attention: another implementation of it can save no more."""
     known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
     if _profiled(facts):
-        beside = EAGER if facts.observed.get("attn_implementation") == "eager" else PROFILED_TO
+        beside = EAGER if facts.observed.get("attn_implementation") == "eager" else trust(facts.profile)
         known = [beside * share_of(facts.profile, ATTENTION)]
     if not known or facts.observed.get("compiled"):
         return _device_peak(facts, asked)
@@ -176,7 +176,7 @@ def _fusion(facts: RunFacts, asked: Asked) -> Bound | None:
     """
     if not _profiled(facts) or not asked.value:
         return _device_peak(facts, asked)
-    products = share_of(facts.profile, PRODUCTS) / PROFILED_TO
+    products = share_of(facts.profile, PRODUCTS) / trust(facts.profile)
     bound = Bound(
         ratio=1 / max(products, 1 - IMPLAUSIBLE),
         why=f"products of matrices, which it leaves as they are, take {percentage(products)} of the time at least",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slowstep.records import Operator, Place, ProfileRecord
 from slowstep.text.numbers import percentage
-from slowstep_probe.measured import TRAINS, Loop
+from slowstep_probe.measured import TRAINS
 from slowstep_probe.trial.loops import PRODUCTS
 
 ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I)
@@ -39,10 +39,14 @@ SOME = 0.1
 """The part of a function's time from which on what it takes beside its large lines is told."""
 
 REACHED = 0.7
-"""The part of the peak that a large product with weights reaches: between half of it and all, so the middle of both."""
+"""The part of the measured rate that a large product with weights reaches: between half of it and all, so the middle of
+both."""
 
-PROFILED_TO = 1.5
-"""The factor by which a share from a profile of a few steps may be off."""
+PROFILED_TO, OF_FEW = 1.5, 2.0
+"""The factors by which a share from a profile of some steps may be off, and from one of fewer than `ENOUGH`."""
+
+ENOUGH = 3
+"""The fewest steps whose median one disturbed step does not move."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,37 +78,37 @@ def pause(profile: ProfileRecord, phase: str) -> float:
     return profile.pauses.get(phase, 0.0) / profile.seconds
 
 
-def looped(profile: ProfileRecord, phase: str, peak: float | None) -> Part | None:
+def looped(profile: ProfileRecord, phase: str, rate: float | None) -> Part | None:
     """Return the loop in Python within a phase, which lines of the user's code run or call; None where there is none.
 
     The profiler makes each call longer, so its share is at most what these lines take in steps without it. Small
-    products are lost as far as a large one would be faster: one that reaches `REACHED` of the `peak` in FLOP/s.
+    products are lost as far as a large one would be faster: one that reaches `REACHED` of the `rate` in FLOP/s.
     """
     loop = profile.loops.get(phase)
     own = sum(p.share for p in profile.places if p.phase == phase and p.own)
     if loop is None or own <= 0:
         return None
-    share = min(own, _seconds(loop, peak) / profile.seconds)
+    small = max(0.0, loop.products - loop.flops / (REACHED * rate)) if rate else 0.0
+    share = min(own, (loop.seconds + small) / profile.seconds)
     times = f"{loop.calls / profile.steps:,.0f} times a step"
     back = "the way back through " if loop.of else ""
-    where = line_of_loop(profile, loop.of or phase, peak)
+    where = line_of_loop(profile, loop.of or phase)
     what = f"{back}{loop.name} {times}, one by one from Python{f', at {where}' if where else ''}"
     return Part(what=what, share=share)
 
 
-def _seconds(loop: Loop, peak: float | None) -> float:
-    """Return the seconds that a loop loses: between its calls, in short ones, and by products that are too small."""
-    if peak is None or loop.flops is None:
-        return loop.seconds
-    return max(loop.seconds, loop.whole - loop.flops / (REACHED * peak))
-
-
-def line_of_loop(profile: ProfileRecord, phase: str, peak: float | None) -> str:
+def line_of_loop(profile: ProfileRecord, phase: str) -> str:
     """Return the line of a phase that runs its loop: the largest that takes no more than the loop does."""
-    most = PROFILED_TO * _seconds(profile.loops[phase], peak) / profile.seconds
+    loop = profile.loops[phase]
+    most = trust(profile) * (loop.seconds + loop.products) / profile.seconds
     found = [p for p in profile.places if p.phase == phase and p.own]
     line = next((p for p in found if p.share <= most), found[0] if found else None)
     return line.where if line else ""
+
+
+def trust(profile: ProfileRecord) -> float:
+    """Return the factor by which a share from a profile may be off: more where one step may be a disturbed one."""
+    return PROFILED_TO if profile.steps >= ENOUGH else OF_FEW
 
 
 def training(profile: ProfileRecord, phase: str) -> float:

@@ -43,6 +43,9 @@ class RunFacts:
     """The device's peak in FLOP/s."""
     other_peaks: Mapping[str, float] = field(default_factory=dict)
     """Its peak in FLOP/s in other arithmetic, by PyTorch's name of that, where it was measured."""
+    product_rate: float | None = None
+    """The FLOP/s that large products of this run reach on the host's cores; None with a device, and where the run's
+    process has not all cores for itself."""
     profile: ProfileRecord | None = None
     """Some steps under the profiler; None if there are none."""
     places: Sequence[Place] = ()

@@ -26,12 +26,23 @@ from typing import Any
 
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import PROFILED_TO, Part, beside, line_of_loop, looped, pause, places, training
+from slowstep.judgement.operators import (
+    PROFILED_TO,
+    Part,
+    beside,
+    line_of_loop,
+    looped,
+    pause,
+    places,
+    training,
+    trust,
+)
 from slowstep.judgement.ranks import Skew, collectives, node_of_rank, skew
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
+from slowstep.records import ProfileRecord
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 
 WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
@@ -59,8 +70,8 @@ OFTEN = 1 / 3
 MOST_NAMED = 3
 """The most places or operators that are named of a suspect."""
 
-LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
-"""A place in the code, as a part begins with it."""
+LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+)(, \d+)* in (?P<function>\S+)")
+"""A place in the code, `train.py:7 in dice`, or several of one function."""
 
 LITTLE = 0.5
 """The most that a change which takes a loss away may leave of it, as a share of the least that the phase loses."""
@@ -276,7 +287,7 @@ def _by_operators(facts: RunFacts, phase: str, least: float, named: Sequence[Par
     if not excess or known < least:
         return None
     other = PASSES[1 - PASSES.index(phase)]
-    share = excess if known >= excess.lower else _from_profile(known, excess)
+    share = excess if known >= excess.lower else _from_profile(known, excess, facts.profile)
     why = f"it takes longer than its FLOPs beside those of the {other} pass explain"
     return Suspect(phase=phase, share=share, why=why, **_named(named))
 
@@ -288,22 +299,23 @@ def _in_python(facts: RunFacts, phase: str, least: float, named: Sequence[Part])
     known, why = max(0.0, pause(facts.profile, phase) - waits), "no operator runs there for milliseconds"
     back: dict[str, str] = {}
     parts = [part for part in named if part.what.startswith("Python")]
-    loop = looped(facts.profile, phase, facts.peak_flops)
+    loop = looped(facts.profile, phase, facts.product_rate)
     if loop and loop.share > known:
         of = facts.profile.loops[phase].of
         known, parts = loop.share, [loop]
         why = "it goes back through a loop in Python" if of else "a loop in Python runs there"
-        back = {"back_through": of, "loop_at": line_of_loop(facts.profile, of or phase, facts.peak_flops)}
+        back = {"back_through": of, "loop_at": line_of_loop(facts.profile, of or phase)}
     if known < least or not parts:
         return None
-    share = _from_profile(known, facts.shares[phase])
+    share = _from_profile(known, facts.shares[phase], facts.profile)
     return Suspect(phase=phase, share=share, why=why, **_named(parts), comparable=False, **back)
 
 
-def _from_profile(known: float, within: Interval) -> Interval:
+def _from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:
     """Return the interval of a share that a profile of a few steps gives: a part of `within`, and at most that."""
-    upper = min(known * PROFILED_TO, within.upper)
-    return Interval(mean=min(known, upper), lower=min(known / PROFILED_TO, upper), upper=upper, p=1.0, n=within.n)
+    by = trust(profile)
+    upper = min(known * by, within.upper)
+    return Interval(mean=min(known, upper), lower=min(known / by, upper), upper=upper, p=1.0, n=within.n)
 
 
 def _beyond_flops(facts: RunFacts, phase: str) -> Interval | None:
@@ -320,6 +332,12 @@ def _within(parts: Sequence[Part], share: Interval) -> list[Part]:
     """
     by = min(1.0, share.mean / max(sum(part.share for part in parts), 1e-9))
     return [replace(part, share=by * part.share) for part in parts]
+
+
+def function_at(place: str) -> tuple[str, ...]:
+    """Return the file and the function of the place in a text, `train.py:7 in dice 20 %`; () if it has none."""
+    at = LINE.search(place)
+    return at.group("file", "function") if at else ()
 
 
 def _named(parts: Sequence[Part]) -> dict[str, Any]:

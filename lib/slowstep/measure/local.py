@@ -317,7 +317,7 @@ class LocalMeasurer:
                 looks = max(steps, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
                 written, trained = trial.process.folder / trace.name, round(trial.soonest)
                 request = Profile(steps=steps, trace=str(written), looks=looks)
-                expected = (request.looks + request.profiled) * trial.step_seconds
+                expected = (request.looks + request.after_looks) * trial.step_seconds
                 asked = time.monotonic()
                 found = trial.process.ask(request, max(self.budget.startup_timeout_seconds, PATIENCE * expected))
                 trace.parent.mkdir(parents=True, exist_ok=True)

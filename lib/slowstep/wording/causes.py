@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.shares import together
-from slowstep.judgement.suspects import PASSES, WAITING, Suspect, eased, gone, unexplained
+from slowstep.judgement.suspects import PASSES, WAITING, Suspect, eased, function_at, gone, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import best_levels
@@ -69,6 +68,8 @@ class Cause:
     """A phase's cause in one short sentence: its share, the place, and about what it would bring."""
     still_open: str = ""
     """What stays open of it when the supported changes are made; empty if nothing does."""
+    left: tuple[float, str] | None = None
+    """The speed-up without what they leave of it, and its headline; None if they take nothing away."""
 
     @property
     def size(self) -> tuple[float, float, float]:
@@ -344,26 +345,30 @@ def _changed(parts: Sequence[Verdict], remaining: Remaining | None) -> str:
 def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], beyond: str) -> Cause:
     """Return the cause of a phase whose loss no change explains; changes that do more may take a part of it away.
 
-    Where they leave most of it, the whole is told: they make it faster, as they do other time, and are not what it is
-    lost by.
+    Where they leave most of it, its size is that of today: they make it faster, as they do other time, and are not what
+    it is lost by.
     """
-    in_part = stays < MOST_LEFT * suspect.share.mean
-    if stays < suspect.share.mean:
+    eased_in_part, whole = stays < suspect.share.mean, stays >= MOST_LEFT * suspect.share.mean
+    if eased_in_part:
         explained = f"supported changes take a part of it away, and {share(stays)} of today's time stays at least"
     else:
         relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in _relieving(suspect, verdicts))
         explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
-    ratio = speed_up(stays) if in_part else suspect.ratio
-    text = f"{_lost(suspect, ratio, f', and {explained}', 'what stays' if in_part else 'that time')} {beyond}"
-    headline = _headline(suspect, "what stays of it" if in_part else "it", ratio)
+    left = speed_up(stays)
+    what_stays = f"{_lost(suspect, left, f', and {explained}', 'what stays')} {beyond}"
+    today = (
+        f"{_lost(suspect, suspect.ratio, f', and {explained}', 'all of it' if eased_in_part else 'that time')} {beyond}"
+    )
+    headline_left = _headline(suspect, "what stays of it", left)
     return Cause(
         factor=None,
         phase=suspect.phase,
-        ratio=ratio,
-        text=text,
+        ratio=suspect.ratio if whole else left,
+        text=today if whole else what_stays,
         share=suspect.share,
-        headline=headline,
-        still_open=text,
+        headline=_headline(suspect, "it", suspect.ratio) if whole else headline_left,
+        still_open=what_stays if eased_in_part else today,
+        left=(left, headline_left) if eased_in_part else None,
     )
 
 
@@ -387,17 +392,11 @@ def _is_the_loop(suspect: Suspect, back: Suspect) -> bool:
 
     Between the phases no loop is told from other code; there most of the time is spent in the loop's function.
     """
-    if suspect.rank is not None or not suspect.consists_of:
+    if suspect.rank is not None:
         return False
     if suspect.phase in PASSES:
         return bool(back.loop_at) and suspect.loop_at == back.loop_at
-    return _function_at(suspect.consists_of[0]) == _function_at(back.loop_at) != ()
-
-
-def _function_at(place: str) -> tuple[str, ...]:
-    """Return the file and the function of the place in a text, `train.py:7 in dice 20 %`; () if it has none."""
-    at = re.search(r"(\S+):\d+ in (\S+)", place)
-    return at.groups() if at else ()
+    return function_at(suspect.at) == function_at(back.loop_at) != ()
 
 
 def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect) -> Cause:

@@ -39,7 +39,12 @@ def _limit(cause: Cause, adopted: bool) -> str:
 
 def more_lost(causes: Sequence[Cause], adopted: Interval) -> str:
     """Return that more time is lost than what is adopted brings, as a sentence; empty if it is not."""
-    more = next((c for c in causes if c.headline and c.size[1] > adopted.ratio), None)
+    more = next((c for c in causes if c.headline and _at_least(c) > adopted.ratio), None)
     if more is None:
         return ""
-    return f"More is lost {'than that' if more.factor else 'elsewhere'}: {more.headline}"
+    return f"More is lost {'than that' if more.factor else 'elsewhere'}: {more.left[1] if more.left else more.headline}"
+
+
+def _at_least(cause: Cause) -> float:
+    """Return the speed-up without a cause at the least, once supported changes are made."""
+    return min(cause.size[1], cause.left[0]) if cause.left else cause.size[1]

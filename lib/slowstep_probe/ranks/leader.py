@@ -112,7 +112,7 @@ class Leader:
         except OSError:
             self._fail()
         self._asked(Run(steps=request.looks), others)
-        self._asked(Run(steps=request.profiled), others)
+        self._asked(Run(steps=request.after_looks), others)
         answer: Profiled = self._answers([awaited])[0]
         if far:
             Path(request.trace).write_bytes(base64.b64decode(answer.content))

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from torch import Tensor
-from torch.nn import Embedding, EmbeddingBag, RNNBase, RNNCellBase
+from torch.nn import Linear, RNNBase, RNNCellBase
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 
 def call_flops(module: Any, inputs: Any, output: Any) -> float:
-    """Return the FLOPs of a forward pass through a module's own weights, without those of its parts.
+    """Return the FLOPs of a forward pass through a linear layer, a convolution, a recurrent layer or a cell of one.
 
-    A multiply-add counts as two, as with Kaplan et al. 2020 (section 2.1). `math.inf` if the output does not tell the
-    number of positions.
+    A multiply-add counts as two, as with Kaplan et al. 2020 (section 2.1). 0 where they are not known: for any other
+    module, and for weights that are packed, sharded or made from others.
     """
-    weights = sum(p.numel() for p in module.parameters(recurse=False) if p.dim() >= 2)
-    if not weights or isinstance(module, Embedding | EmbeddingBag):
+    if not isinstance(module, Linear | _ConvNd | RNNBase | RNNCellBase):
         return 0.0
+    held = [w for w in module._parameters.values() if w is not None and w.dim() >= 2 and w.is_floating_point()]
     out = _first(inputs if isinstance(module, _ConvTransposeNd) else output)
-    if out is None or not out.numel():
-        return math.inf
-    return 2.0 * weights * out.numel() / _channels(module, out)
+    if not held or out is None or out.is_nested or not out.numel():
+        return 0.0
+    return 2.0 * sum(w.numel() for w in held) * out.numel() / _channels(module, out)
 
 
 def _channels(module: Any, out: Tensor) -> int:
     """Return how many numbers there are at each position."""
     if isinstance(module, _ConvTransposeNd):
         return int(module.in_channels)
-    if isinstance(module, _ConvNd):
-        return int(module.out_channels)
-    if isinstance(module, RNNBase | RNNCellBase):
-        return int(module.hidden_size)
-    return out.shape[-1] if out.dim() else 1
+    return int(module.out_channels) if isinstance(module, _ConvNd) else out.shape[-1]
 
 
 def _first(values: Any) -> Tensor | None:

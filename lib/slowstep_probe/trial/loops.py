@@ -10,7 +10,6 @@ positions, samples or elements, which could be a single operator over all of the
 from __future__ import annotations
 
 import bisect
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +37,10 @@ PAUSE = 1e-3
 """The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
 
 OF_WEIGHTS = re.compile(r"::linear|addmm|::mm$|conv|::lstm|::gru|::rnn")
-"""The products with weights, whose FLOPs follow from these. That of two activations, as in attention, is none."""
+"""The products with weights, which modules call."""
+
+UNDOING = re.compile(r"::mm$|::addmm$|::bmm$|_backward$")
+"""The operators by which a node goes back through such a product. What is computed anew is none of them."""
 
 NODE = "autograd::engine::evaluate_function"
 """The beginning of the name of a frame in which the engine of autograd computes a node of the backward pass."""
@@ -55,6 +57,16 @@ IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
 """The names of nodes that are not Python's. What one of them calls again and again is no loop in Python."""
 
 
+@dataclass(frozen=True)
+class Product:
+    """A call of a module that multiplies by its weights. Times are in us."""
+
+    begin: float
+    end: float
+    flops: float
+    """Its floating-point operations."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Repeated:
     """A stretch of time in which one module is called again and again. Times are in us."""
@@ -67,8 +79,8 @@ class Repeated:
     """Its calls."""
     phase: str
     """The phase in which they are."""
-    flops: float = math.inf
-    """The floating-point operations of the calls, as far as weights multiply; `math.inf` if that is not known."""
+    products: Sequence[Product] = ()
+    """The products among its calls, and within them, whose FLOPs are known; in order."""
 
 
 def loops(
@@ -85,7 +97,8 @@ def loops(
     at which steps end, `busy` are the spans in which a device computes, and `repeated` are those in which a module is
     called again and again, in order, all in us. Time in which a device computes is not lost.
     """
-    made = dict[str, set[int]]()
+    made = defaultdict[str, dict[int, float]](dict)
+    """The nodes that each phase's loop made, by number, with the FLOPs of the way back through them."""
     lost, names = defaultdict[str, _BySteps](_BySteps), defaultdict[str, Counter[str]](Counter)
 
     def part(event: Any) -> tuple[str, int]:
@@ -95,55 +108,72 @@ def loops(
     turns = defaultdict[str, Counter[str]](Counter)
     for one in repeated:
         turns[one.phase][one.name] += one.calls
-        lost[one.phase].flops[bisect.bisect(steps_end, one.begin)] += one.flops
     for stretch in _stretches(events, part, repeated):
-        calls = Counter(e.name for e in stretch)
-        if max(calls.values(), default=0) < OFTEN and (not stretch or _within(stretch[0], repeated) is None):
+        calls, within = Counter(e.name for e in stretch), _within(stretch[0], repeated) if stretch else None
+        if max(calls.values(), default=0) < OFTEN and within is None:
             continue
         phase, step = part(stretch[0])
         if phase == "backward" and _node(stretch[0]) == OUTSIDE:
             continue  # behind the last node, where gradients are handed on in C++
         lost[phase].seconds[step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
-        lost[phase].products[step] += 1e-6 * _of_weights(stretch)
         names[phase].update(calls)
-        within = (e for operator in stretch for e in _with_parts(operator))
-        made.setdefault(phase, set()).update(e.sequence_nr for e in within if makers.get(e.sequence_nr) is e)
+        for product, operators in _by_product(stretch, () if within is None else repeated[within].products):
+            parts = [e for operator in operators for e in _with_parts(operator)]
+            nodes = {e.sequence_nr: OF_WEIGHTS.search(e.name) for e in parts if makers.get(e.sequence_nr) is e}
+            if product is not None:
+                lost[phase].add_product(step, [e for e in operators if OF_WEIGHTS.search(e.name)], product.flops)
+            back = BACK * product.flops / max(1, sum(map(bool, nodes.values()))) if product else 0.0
+            made[phase].update({number: back if is_product else 0.0 for number, is_product in nodes.items()})
     found = {}
     for phase in names:
         name, times = (turns.get(phase) or names[phase]).most_common(1)[0]
-        loop = lost[phase].loop(name, times, steps, on_device=bool(busy))
+        loop = lost[phase].loop(name, times, steps)
         if loop.seconds > 0:
             found[phase] = loop
-    for phase in [phase for phase in found if made.get(phase)]:
+    for phase in [phase for phase in found if made[phase]]:
         back, way_back = "backward", _BySteps()
-        way_back.flops.update({step: BACK * flops for step, flops in lost[phase].flops.items()})
         for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in made[phase]):
-            way_back.seconds[part(node)[1]] += 1e-6 * _undone(node) * _idle([node], busy)
-            way_back.products[part(node)[1]] += 1e-6 * _of_weights([node])
-        loop = way_back.loop(found[phase].name, found[phase].calls, steps, on_device=bool(busy))
-        if loop.whole > (found[back].whole if back in found else 0.0):
+            step, flops = part(node)[1], made[phase][node.sequence_nr]
+            way_back.seconds[step] += 1e-6 * _undone(node) * _idle([node], busy)
+            if flops:
+                way_back.add_product(step, [e for e in _called_by(node) if UNDOING.search(e.name)], flops)
+        loop = way_back.loop(found[phase].name, found[phase].calls, steps)
+        if loop.seconds > (found[back].seconds if back in found else 0.0):
             found[back] = replace(loop, of=phase)
     return found
 
 
 @dataclass
 class _BySteps:
-    """What a loop takes in each step, by the number of the step: lost seconds, those of products, and FLOPs."""
+    """What a loop takes in each step, by the number of the step: lost seconds, those of long products, their FLOPs."""
 
     seconds: Counter[int] = field(default_factory=Counter)
     products: Counter[int] = field(default_factory=Counter)
     flops: Counter[int] = field(default_factory=Counter)
 
-    def loop(self, name: str, calls: int, steps: int, on_device: bool) -> Loop:
-        """Return what is told of it over all steps. What a device computes meanwhile is not told."""
-        flops = of_most_steps(self.flops, steps)
-        return Loop(
-            name=name,
-            calls=calls,
-            seconds=of_most_steps(self.seconds, steps),
-            products=0.0 if on_device else of_most_steps(self.products, steps),
-            flops=flops if math.isfinite(flops) else None,
-        )
+    def add_product(self, step: int, operators: Iterable[Any], flops: float) -> None:
+        """Add a product that these operators compute. The time of short ones is lost, and none of its."""
+        long = sum(1e-6 * _took(e) for e in operators if _is_long(e))
+        if long:
+            self.products[step] += long
+            self.flops[step] += flops
+
+    def loop(self, name: str, calls: int, steps: int) -> Loop:
+        """Return what is told of it over all steps."""
+        seconds, products, flops = (of_most_steps(of, steps) for of in (self.seconds, self.products, self.flops))
+        return Loop(name=name, calls=calls, seconds=seconds, products=products, flops=flops)
+
+
+def _by_product(stretch: Sequence[Any], products: Sequence[Product]) -> Iterator[tuple[Product | None, Sequence[Any]]]:
+    """Yield the operators of each product, and then those of none."""
+    found = defaultdict[int, list[Any]](list)
+    for e in stretch:
+        middle = (e.time_range.start + e.time_range.end) / 2  # modules are timed by another clock, known to some us
+        at = bisect.bisect_right(products, middle, key=lambda product: product.begin) - 1
+        found[at if at >= 0 and middle < products[at].end else -1].append(e)
+    beside = found.pop(-1, [])
+    yield from ((products[at], operators) for at, operators in found.items())
+    yield None, beside
 
 
 def of_most_steps(seconds: Mapping[int, float], steps: int) -> float:
@@ -172,7 +202,7 @@ def _stretches(
     called, products = dict[int, Any](), set[int]()
     for event in events:
         operator = outermost(event)
-        if "::" in operator.name and not operator.name.startswith("autograd::"):
+        if _is_operator(operator):
             called[id(operator)] = operator
             if PRODUCTS.search(event.name) and _within(operator, repeated) is None:
                 products.add(id(operator))
@@ -204,7 +234,7 @@ def _makers(events: Iterable[Any]) -> dict[int, Any]:
     """
     found = dict[int, Any]()
     for e in events:
-        if e.sequence_nr >= 0 and "::" in e.name and not e.name.startswith("autograd::") and _node(e) == OUTSIDE:
+        if e.sequence_nr >= 0 and not e.fwd_thread:  # a node has the thread of its forward pass
             last = found.get(e.sequence_nr)
             if last is None or e.time_range.start >= last.time_range.start:
                 found[e.sequence_nr] = e
@@ -218,27 +248,28 @@ def _with_parts(event: Any) -> Iterator[Any]:
         yield from _with_parts(part)
 
 
+def _called_by(node: Any) -> Iterator[Any]:
+    """Yield the operators that a node calls, without those within them."""
+    return (e for e in _with_parts(node) if _is_operator(e) and outermost(e) is e)
+
+
+def _is_operator(event: Any) -> bool:
+    return "::" in event.name and not event.name.startswith("autograd::")
+
+
 def _undone(node: Any) -> float:
     """Return the time in us of a node that goes back through a call of a loop, as far as it computes no arithmetic."""
-    took = _took(node)
-    if MOVES.search(node.name):
-        return took
-    return took - sum(_took(e) for e in _with_parts(node) if "::" in e.name and outermost(e) is e and _computes(e))
+    computed = 0.0 if MOVES.search(node.name) else sum(_took(e) for e in _called_by(node) if _is_long(e))
+    return _took(node) - computed
 
 
-def _computes(operator: Any) -> bool:
+def _is_long(operator: Any) -> bool:
     """Return whether an operator takes longer than a call does."""
-    return not operator.name.startswith("autograd::") and 1e-6 * _took(operator) > SHORT
+    return 1e-6 * _took(operator) > SHORT
 
 
 def _took(event: Any) -> float:
     return event.time_range.end - event.time_range.start
-
-
-def _of_weights(events: Sequence[Any]) -> float:
-    """Return the time in us of the long ones among products with weights, called by Python or by nodes."""
-    called = (e for event in events for e in _with_parts(event) if outermost(e) is e and _computes(e))
-    return sum(_took(e) for e in called if OF_WEIGHTS.search(e.name))
 
 
 OUTSIDE, IN_C_ALONE = 0, -1

@@ -237,6 +237,8 @@ class Trial:
             if self.looking:
                 self.profiles_itself |= torch.autograd._profiler_enabled()
             then = self.schedule.step_ended(self.probe.position, self.probe.workers)
+            if self.profiling and self.profiling[0].ended and not self.together:  # ranks train on as far as the others
+                then = Then.CLOSE
             if self.looking and then is not Then.CLOSE:
                 self.worker_stacks.begin(self.probe.workers.pids)
             if self.changes and self.schedule.all_trained <= EARLY:
@@ -327,7 +329,7 @@ class Trial:
         self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
         clock, tape = self.probe.clock, self.probe.tape
         self.profiling = (Profiling(self.device, request.steps, clock.synchronize, lambda: tape.phase), request)
-        self._begin(Run(steps=request.profiled))
+        self._begin(Run(steps=request.after_looks))
         return True
 
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:

@@ -85,9 +85,9 @@ class Profile:
     returned: bool = False
 
     @property
-    def profiled(self) -> int:
-        """The steps that are trained after the `looks`: those under the profiler, and the one that is counted."""
-        return 1 + self.steps
+    def after_looks(self) -> int:
+        """The most steps that are trained after the `looks`: one to count, one without a profiler, and the profiled."""
+        return 2 + self.steps
 
 
 @dataclass(frozen=True, kw_only=True)

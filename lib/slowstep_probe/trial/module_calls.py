@@ -21,7 +21,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from slowstep_probe.graphs import any_made
 from slowstep_probe.trial.call_flops import call_flops
-from slowstep_probe.trial.loops import Repeated, time_within
+from slowstep_probe.trial.loops import Product, Repeated, time_within
 
 OFTEN = 50
 """The fewest calls of one module before a backward pass that are taken for a loop."""
@@ -46,14 +46,17 @@ class Call:
     begin: int
     end: int
     flops: float
-    """The floating-point operations of its own weights (`call_flops`)."""
+    """The floating-point operations of its own weights; 0 where they are not known (`call_flops`)."""
 
 
 class ModuleCalls:
-    """The calls of all modules that have weights, from now until `stop`. `phase` tells the phase of training."""
+    """The calls of all modules that have weights, from now until `stop`. `phase` tells the phase of training.
 
-    def __init__(self, phase: Callable[[], str]) -> None:
-        self._phase, self._calls = phase, list[Call]()
+    On a device their FLOPs are not asked for.
+    """
+
+    def __init__(self, phase: Callable[[], str], on_device: bool = False) -> None:
+        self._phase, self._on_device, self._calls = phase, on_device, list[Call]()
         self._begun = defaultdict[int, list[int]](list)
         self._weighted: dict[int, bool] = {}
         self._handles: list[Any] = []
@@ -72,7 +75,8 @@ class ModuleCalls:
     def _left(self, module: Any, inputs: Any, output: Any) -> None:
         if begun := self._begun.get(id(module)):
             ended = time.perf_counter_ns()
-            self._calls.append(Call(module, self._phase(), begun.pop(), ended, call_flops(module, inputs, output)))
+            flops = 0.0 if self._on_device else call_flops(module, inputs, output)
+            self._calls.append(Call(module, self._phase(), begun.pop(), ended, flops))
 
     def forget(self) -> None:
         """Forget the calls so far."""
@@ -112,13 +116,19 @@ class ModuleCalls:
                 continue
             found += _loop(together, clock, apart)
             together = [calls]
-        return [self._with_flops(one, clock) for one in [*found, *_loop(together, clock, apart)]]
+        products = [
+            Product(1e-3 * call.begin + clock, 1e-3 * call.end + clock, call.flops)
+            for call in self._calls
+            if call.flops
+        ]
+        return [_with_products(one, products) for one in [*found, *_loop(together, clock, apart)]]
 
-    def _with_flops(self, one: Repeated, clock: float) -> Repeated:
-        """Return a stretch with the FLOPs of all calls within it, those of parts among them."""
-        ends = [1e-3 * call.end + clock for call in self._calls]  # calls are noted as they end
-        within = self._calls[bisect.bisect_left(ends, one.begin) : bisect.bisect_right(ends, one.end)]
-        return replace(one, flops=sum(call.flops for call in within))
+
+def _with_products(one: Repeated, products: Sequence[Product]) -> Repeated:
+    """Return a stretch with the products within it, from all, in order."""
+    first = bisect.bisect_left(products, one.begin, key=lambda product: product.begin)
+    after = bisect.bisect_right(products, one.end, key=lambda product: product.begin)
+    return replace(one, products=products[first:after])
 
 
 def _loop(

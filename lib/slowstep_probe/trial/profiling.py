@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any, TypeVar
 
 import torch
@@ -45,8 +44,9 @@ GAP = 10e-6
 PROFILES_ITSELF = "the program runs a profiler of its own"
 """The reason why there is no profile of a program that has one already."""
 
-EVENTS_AT_MOST, UNREADABLE = 300_000, 1_500_000
-"""The events beyond which fewer steps are profiled, and those of one step that are not read at all."""
+EVENTS_AT_MOST, UNREADABLE = 300_000, 600_000
+"""The events beyond which fewer steps are profiled, and those of one step that are not read at all. Reading 300,000
+takes some ten seconds."""
 
 
 K = TypeVar("K")
@@ -55,8 +55,11 @@ K = TypeVar("K")
 class Profiling:
     """A profiler of training steps: of a first one that shows how many events a step has, and then of more.
 
-    No more steps are profiled than can be read in some seconds: a loop in Python may have a hundred thousand events a
-    step, and what they say is the same in each. What even one step has too many of is not read at all.
+    No more steps are profiled than can be read in some ten seconds: a loop in Python may have a hundred thousand events
+    a step, and what they say is the same in each. What even one step has too many of is not read at all.
+
+    Between the two goes one step without it. What the program has open as the first one ends (`record_function`) would
+    else end in a profiler that did not see it begin.
     """
 
     def __init__(self, device: str, most: int, synchronize: Callable[[], None], phase: Callable[[], str]):
@@ -64,9 +67,11 @@ class Profiling:
         self.on_device, self.steps, self.seconds = device == "cuda", 0, 0.0
         self.failed = ""
         """The reason why there is nothing to read; empty if there is something."""
+        self.ended = False
+        """True if it needs no further step."""
         self._most, self._synchronize = most, synchronize
-        self._calls, self._ended = ModuleCalls(phase), list[int]()
-        self._counted, self._running = False, True
+        self._calls, self._ended = ModuleCalls(phase, self.on_device), list[tuple[int, int]]()
+        self._then = self._count
         self._start()
 
     def _start(self) -> None:
@@ -76,38 +81,43 @@ class Profiling:
         self._began = time.perf_counter()
 
     def step_ends(self) -> None:
-        """Note that a step has ended, in the trace and by this process's clock. The last one stops the profiler."""
-        if not self._running:
-            return
-        self._ended.append(time.perf_counter_ns())
-        with record_function(ANNOTATION + STEP_ENDS):
-            pass
-        if not self._counted:
-            self._count()
-        elif len(self._ended) == self._most:
-            self.end()
+        """Do what is due as a step ends."""
+        if not self.ended:
+            self._then()
 
     def _count(self) -> None:
-        """Choose the number of steps by the events of the first one, and begin anew."""
+        """Choose the number of steps by the events of the first one."""
         if not self._stopped():
             return
         events = len(self.profiler.profiler.kineto_results.events())
         if events > UNREADABLE:
             self._fail(f"one step has {events:,} events, too many to be read")
             return
-        self._counted, self._most = True, max(1, min(self._most, EVENTS_AT_MOST // max(1, events)))
-        self._ended.clear()
+        self._most = max(1, min(self._most, EVENTS_AT_MOST // max(1, events)))
+        self._then = self._go_on
+
+    def _go_on(self) -> None:
+        """Profile from here on."""
         self._calls.forget()
+        self._then = self._note
         self._start()
+
+    def _note(self) -> None:
+        """Note that a profiled step has ended, in the trace and by this process's clock. The last one ends it."""
+        before = time.perf_counter_ns()
+        with record_function(ANNOTATION + STEP_ENDS):
+            self._ended.append((before, time.perf_counter_ns()))
+        if len(self._ended) == self._most:
+            self.end()
 
     def end(self) -> None:
         """Profile no further steps."""
-        if not self._running:
+        if self.ended:
             return
         self._synchronize()
         self.steps, self.seconds = len(self._ended), time.perf_counter() - self._began
         if self._stopped():
-            self._running = False
+            self.ended = True
             self._calls.stop()
 
     def _stopped(self) -> bool:
@@ -119,7 +129,7 @@ class Profiling:
         return True
 
     def _fail(self, why: str) -> None:
-        self.failed, self._running = why, False
+        self.failed, self.ended = why, True
         self._calls.stop()
 
     def read(self, trace: Path) -> ProfileRecord:
@@ -217,7 +227,7 @@ class Profiling:
         ends = [begin for name, begin, _ in stretches if name == STEP_ENDS]
         if not ends or len(ends) != len(self._ended):  # a profiler of the program's own stopped this one
             return []
-        clock = median(at - 1e-3 * ended for at, ended in zip(ends, self._ended, strict=True))
+        clock = _clock(ends, self._ended)
         backward = [(begin, end) for name, begin, end in stretches if name == "backward"]
         starts = [begin for begin, _ in backward]
         calls = self._calls.repeated(sorted([*ends, *starts]), clock)
@@ -297,6 +307,16 @@ class Profiling:
             for e in self.profiler.events()
             if e.device_type == kind and not e.is_user_annotation and not e.name.startswith(ANNOTATION)
         ]
+
+
+def _clock(ends: Sequence[float], ended: Sequence[tuple[int, int]]) -> float:
+    """Return what has to be added to this process's clock, in us, to be at a moment of the trace.
+
+    Each stretch of the trace in `ends`, in us, began between two moments of this process's clock, `ended` in ns: some
+    50 us, since it is entered for the first time in a long while. The nearest two of them tell it best.
+    """
+    at, (before, after) = min(zip(ends, ended, strict=True), key=lambda one: one[1][1] - one[1][0])
+    return at - 1e-3 * (before + after) / 2
 
 
 @contextmanager
