@@ -286,6 +286,30 @@ def test_an_emulated_precision_is_refuted_without_its_trial(
     assert ("the products of matrices alone" in said[0].reason) == (emulated and known)
 
 
+@pytest.mark.parametrize(
+    ("changes", "known"),
+    [
+        ({}, True),
+        ({"process.num_threads": 1}, False),
+        ({"process.num_threads": 10**6}, True),
+        ({"processes": 2}, False),
+    ],
+    ids=str,
+)
+def test_small_products_are_held_against_what_all_cores_reach(
+    changes: Mapping[str, object], known: bool, opened: Callable[..., Lab]
+) -> None:
+    """Only where all cores are the run's; and against the rate that was measured, not the most that it may be."""
+    first = opened(lambda name, purpose: 0.0)
+    settings = override(first.settings, {"training_arguments.use_cpu": True, **changes})
+    all_cores = known or changes.get("process.num_threads") == first.machine.cores
+    truth = replace(first.measurer.truth, peak=Peak(tflops=0.05, bandwidth=20.0, source="measured here"))
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, first.folder.parent, "on_cpu", SimulatedMeasurer(truth, settings.budget))
+
+    assert lab.baseline.facts.product_rate == (pytest.approx(0.05e12) if all_cores else None)
+
+
 @pytest.mark.parametrize(("minutes", "again"), [(1.0, False), (2.0, True), (None, True)])
 def test_events_that_were_cut_are_measured_anew_in_more_minutes(
     minutes: float | None, again: bool, opened: Callable[..., Lab]

@@ -394,7 +394,7 @@ class Evidence:
     def _product_rate(self, settings: Settings, most: float | None) -> float | None:
         """Return the FLOP/s that large products reach on the host (`RunFacts.product_rate`), from the most they may."""
         threads = settings.run["process.num_threads"]
-        alone = settings.ranks == 1 and (threads is None or threads >= self.machine.cores)
+        alone = settings.ranks <= 1 and (threads is None or threads >= self.machine.cores)
         return most / MARGIN if most and alone and self.device == "cpu" else None
 
     # -- hypotheses --
