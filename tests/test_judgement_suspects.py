@@ -600,6 +600,15 @@ def test_a_part_that_a_change_elsewhere_takes_away_is_not_denied() -> None:
     assert phase.ratio < between.ratio
 
 
+def test_the_first_sentence_names_the_rank_that_the_others_wait_for() -> None:
+    """Whoever reads no further knows which process to look at."""
+    share = Interval(mean=0.15, lower=0.14, upper=0.16, p=0.0, n=9)
+    slow = Suspect(phase="forward", share=share, why="it is slow", rank=1, consists_of=["train.py:7 in main 9 %"])
+    (cause,) = causes([], [slow], MINIMUM)
+
+    assert "(rank 1, which the others wait for, train.py:7 in main 9 %); without it" in cause.headline
+
+
 def test_what_a_change_elsewhere_leaves_most_of_has_its_size_of_today() -> None:
     """Another precision makes an evaluation faster, and is not what it is lost by; beside it, what stays is told."""
     (evaluating,) = found(evaluate=0.46 / 0.54)

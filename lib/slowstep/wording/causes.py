@@ -427,7 +427,8 @@ def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "t
 
 
 def _headline(suspect: Suspect, without: str, ratio: float) -> str:
-    where = f" ({suspect.at})" if suspect.at else ""
+    rank = f"rank {suspect.rank}, which the others wait for" if suspect.rank is not None else ""
+    where = f" ({', '.join(filter(None, (rank, suspect.at)))})" if rank or suspect.at else ""
     return f"{takes(suspect)}{where}; without {without} the run would be about {percent(ratio)} faster."
 
 

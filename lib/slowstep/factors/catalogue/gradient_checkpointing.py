@@ -222,6 +222,7 @@ FACTORS = (
         proposes=lambda run, machine: (min(run["gradient_accumulation_steps"] or 1, MOST_TIMES),),
         requires=_needs_accumulation,
         accepts=whole(2),
+        undoes=True,
     ),
     Factor(
         name="larger_batches",
