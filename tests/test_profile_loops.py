@@ -370,7 +370,12 @@ PACKED = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(256, 256)
     ids=["layer", "of two layers", "two passes", "weights made from others"],
 )
 def test_the_products_of_a_loop_are_told_with_their_flops(
-    module: nn.Module, passes: int, flops: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    module: nn.Module,
+    passes: int,
+    flops: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    nothing_compiled: None,
 ) -> None:
     """Forth, and back for each pass: twice as many, for gradients of weights and inputs."""
     monkeypatch.setattr(loops_module, "SHORT", 0.0)  # else a short one is lost as a whole, and has no FLOPs
