@@ -390,7 +390,7 @@ def test_the_products_of_a_loop_are_told_with_their_flops(
     found = profiling.read(tmp_path / "trace.json.gz").loops
 
     forth, back = found["forward"], found["backward"]
-    assert (forth.flops, back.flops) == pytest.approx((3 * 100 * flops, 3 * 100 * 2 * flops * passes), rel=0.02)
+    assert (forth.flops, back.flops) == pytest.approx((3 * 100 * flops, 3 * 100 * 2 * flops * passes), rel=0.1)
     assert (forth.products > 0, back.products > 0) == (flops > 0, flops > 0)
 
 

@@ -393,9 +393,9 @@ class Evidence:
 
     def _product_rate(self, settings: Settings, most: float | None) -> float | None:
         """Return the FLOP/s that large products reach on the host (`RunFacts.product_rate`), from the most they may."""
-        threads = settings.run["process.num_threads"]
-        alone = settings.ranks <= 1 and (threads is None or threads >= self.machine.cores)
-        return most / MARGIN if most and alone and self.device == "cpu" else None
+        of_peak, threads = self.peak and self.peak.threads, settings.run["process.num_threads"]
+        alone = settings.ranks <= 1 and of_peak is not None and (threads is None or threads >= of_peak)
+        return most / MARGIN if most and alone else None
 
     # -- hypotheses --
 

@@ -16,6 +16,8 @@ class Peak:
     bandwidth: float
     source: str
     memory: float | None = None
+    threads: int | None = None
+    """The threads of a processor that reached it; None for a device, and for a data sheet."""
 
     @property
     def most(self) -> float:

@@ -44,8 +44,8 @@ class RunFacts:
     other_peaks: Mapping[str, float] = field(default_factory=dict)
     """Its peak in FLOP/s in other arithmetic, by PyTorch's name of that, where it was measured."""
     product_rate: float | None = None
-    """The FLOP/s that large products of this run reach on the host's cores; None with a device, and where the run's
-    process has not all cores for itself."""
+    """The FLOP/s that large products of this run reach on the processor; None with a device, where other processes
+    train beside it, and where the run has fewer threads than reached that."""
     profile: ProfileRecord | None = None
     """Some steps under the profiler; None if there are none."""
     places: Sequence[Place] = ()

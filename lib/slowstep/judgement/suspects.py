@@ -70,7 +70,7 @@ OFTEN = 1 / 3
 MOST_NAMED = 3
 """The most places or operators that are named of a suspect."""
 
-LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+)(, \d+)* in (?P<function>\S+)")
+LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+)(, \d+)*( and others)? in (?P<function>\S+)")
 """A place in the code, `train.py:7 in dice`, or several of one function."""
 
 LITTLE = 0.5
@@ -355,7 +355,8 @@ def _mostly(parts: Sequence[Part]) -> str:
     if len(most) < 2:
         return "".join(map(str, most))
     at = [LINE.match(part.what) for part in most]
-    lines = ", ".join(dict.fromkeys(one["line"] for one in at[:MOST_NAMED]))
+    every = list(dict.fromkeys(one["line"] for one in at))
+    lines = ", ".join(every[:MOST_NAMED]) + " and others" * (len(every) > MOST_NAMED)
     return str(Part(what=f"{at[0]['file']}:{lines} in {at[0]['function']}", share=sum(part.share for part in most)))
 
 

@@ -341,10 +341,11 @@ class LocalMeasurer:
     def peak(self, dtype: str) -> Peak | None:
         """Measure for a second what the device reaches; None if that fails, as without memory for it."""
         try:
-            tflops, bandwidth, device = run_in_subprocess(PEAK, dtype)
+            tflops, bandwidth, device, threads = run_in_subprocess(PEAK, dtype)
         except RuntimeError:
             return None
-        return Peak(tflops=tflops, bandwidth=bandwidth, source=f"{MEASURED}: {dtype} matmul on {device}")
+        source = f"{MEASURED}: {dtype} matmul on {device}"
+        return Peak(tflops=tflops, bandwidth=bandwidth, source=source, threads=threads)
 
     def model_sizes(self, settings: Settings) -> dict[str, int]:
         """Return the sizes of the model; {} if it can't be had."""

@@ -324,14 +324,16 @@ def _cause_in_part(suspect: Suspect, stays: float, parts: Sequence[Verdict], bey
         text = f"{_costs(best, [suspect])}{_also(others)} {loses} {beyond}"
         cause = _factor_cause(best, max(suspect.ratio, best.effect.ratio), text)
         return replace(cause, phase=suspect.phase, still_open=still_open)
+    headline = _headline(suspect, "what stays of it", speed_up(stays))
     return Cause(
         factor=None,
         phase=suspect.phase,
         ratio=suspect.ratio,
         text=f"{lost} {_taken_by([best, *others])} {loses} {beyond}",
         share=suspect.share,
-        headline=_headline(suspect, "what stays of it", speed_up(stays)),
+        headline=headline,
         still_open=still_open,
+        left=(speed_up(stays), headline),
     )
 
 

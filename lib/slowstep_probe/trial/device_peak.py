@@ -19,7 +19,10 @@ TRIES = 3
 
 
 def measure(connection: Wire, dtype: str) -> None:
-    """Answer [TFLOP/s, GB/s, device] over `connection`. This runs in a process of its own, as a trial does."""
+    """Answer [TFLOP/s, GB/s, device, threads] over `connection`; no threads are told of a device.
+
+    This runs in a process of its own, as a trial does.
+    """
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -53,5 +56,6 @@ def measure(connection: Wire, dtype: str) -> None:
         side *= 2
     rate, side, act = max(found, key=lambda one: one[0])
     tflops = max(rate, 2 * side**3 / best(act)) / 1e12
+    threads = torch.get_num_threads() if device == "cpu" else None
     bandwidth = 2 * COPY_BYTES / best(lambda: target.copy_(source)) / 1e9
-    connection.send(encoded(Answer(value=[tflops, bandwidth, device])))
+    connection.send(encoded(Answer(value=[tflops, bandwidth, device, threads])))

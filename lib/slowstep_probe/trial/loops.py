@@ -39,6 +39,9 @@ PAUSE = 1e-3
 OF_WEIGHTS = re.compile(r"::linear|addmm|::mm$|conv|::lstm|::gru|::rnn")
 """The products with weights, which modules call."""
 
+ALIKE = 2
+"""The most nodes of one call that multiply and take an equal part of its FLOPs: those of a recurrent cell."""
+
 UNDOING = re.compile(r"::mm$|::addmm$|::bmm$|_backward$")
 """The operators by which a node goes back through such a product. What is computed anew is none of them."""
 
@@ -97,69 +100,98 @@ def loops(
     at which steps end, `busy` are the spans in which a device computes, and `repeated` are those in which a module is
     called again and again, in order, all in us. Time in which a device computes is not lost.
     """
-    made = defaultdict[str, dict[int, float]](dict)
-    """The nodes that each phase's loop made, by number, with the FLOPs of the way back through them."""
-    lost, names = defaultdict[str, _BySteps](_BySteps), defaultdict[str, Counter[str]](Counter)
 
     def part(event: Any) -> tuple[str, int]:
         return phase_at(event.time_range.start), bisect.bisect(steps_end, event.time_range.start)
 
-    makers = _makers(events)
-    turns = defaultdict[str, Counter[str]](Counter)
-    for one in repeated:
-        turns[one.phase][one.name] += one.calls
+    forth, found = _forth(events, part, busy, repeated), dict[str, Loop]()
+    for phase, turns in forth.items():
+        loop = turns.loop(steps)
+        if loop.seconds > 0:
+            found[phase] = loop
+    for phase in list(found):
+        loop = forth[phase].way_back(events, part, busy).loop(steps)
+        if loop.seconds > (found["backward"].seconds if "backward" in found else 0.0):
+            found["backward"] = replace(loop, of=phase)
+    return found
+
+
+def _forth(
+    events: Sequence[Any],
+    part: Callable[[Any], tuple[str, int]],
+    busy: Sequence[tuple[float, float]],
+    repeated: Sequence[Repeated],
+) -> dict[str, _Turns]:
+    """Return the turns of each phase's loop. `part` tells the phase and the number of the step of an event."""
+    found, makers = defaultdict[str, _Turns](_Turns), _makers(events)
     for stretch in _stretches(events, part, repeated):
-        calls, within = Counter(e.name for e in stretch), _within(stretch[0], repeated) if stretch else None
-        if max(calls.values(), default=0) < OFTEN and within is None:
+        calls, number = Counter(e.name for e in stretch), _within(stretch[0], repeated) if stretch else None
+        if max(calls.values(), default=0) < OFTEN and number is None:
             continue
         phase, step = part(stretch[0])
         if phase == "backward" and _node(stretch[0]) == OUTSIDE:
             continue  # behind the last node, where gradients are handed on in C++
-        lost[phase].seconds[step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
-        names[phase].update(calls)
-        for product, operators in _by_product(stretch, () if within is None else repeated[within].products):
-            parts = [e for operator in operators for e in _with_parts(operator)]
-            nodes = {e.sequence_nr: OF_WEIGHTS.search(e.name) for e in parts if makers.get(e.sequence_nr) is e}
-            if product is not None:
-                lost[phase].add_product(step, [e for e in operators if OF_WEIGHTS.search(e.name)], product.flops)
-            back = BACK * product.flops / max(1, sum(map(bool, nodes.values()))) if product else 0.0
-            made[phase].update({number: back if is_product else 0.0 for number, is_product in nodes.items()})
-    found = {}
-    for phase in names:
-        name, times = (turns.get(phase) or names[phase]).most_common(1)[0]
-        loop = lost[phase].loop(name, times, steps)
-        if loop.seconds > 0:
-            found[phase] = loop
-    for phase in [phase for phase in found if made[phase]]:
-        back, way_back = "backward", _BySteps()
-        for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in made[phase]):
-            step, flops = part(node)[1], made[phase][node.sequence_nr]
-            way_back.seconds[step] += 1e-6 * _undone(node) * _idle([node], busy)
-            if flops:
-                way_back.add_product(step, [e for e in _called_by(node) if UNDOING.search(e.name)], flops)
-        loop = way_back.loop(found[phase].name, found[phase].calls, steps)
-        if loop.seconds > (found[back].seconds if back in found else 0.0):
-            found[back] = replace(loop, of=phase)
+        turns = found[phase]
+        turns.seconds[step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
+        turns.operators.update(calls)
+        for product, operators in _by_product(stretch, () if number is None else repeated[number].products):
+            turns.add(step, operators, makers, product)
+    for one in repeated:
+        if one.phase in found:
+            found[one.phase].modules[one.name] += one.calls
     return found
 
 
 @dataclass
-class _BySteps:
-    """What a loop takes in each step, by the number of the step: lost seconds, those of long products, their FLOPs."""
+class _Turns:
+    """What the turns of one loop take in each step, by the number of the step, and what they make."""
 
+    operators: Counter[str] = field(default_factory=Counter)
+    """The calls of each operator, by name."""
+    modules: Counter[str] = field(default_factory=Counter)
+    """The calls of each module that is called again and again, by its class."""
     seconds: Counter[int] = field(default_factory=Counter)
+    """What is lost."""
     products: Counter[int] = field(default_factory=Counter)
+    """The seconds of long products whose FLOPs are known."""
     flops: Counter[int] = field(default_factory=Counter)
+    """These FLOPs."""
+    nodes: dict[int, float] = field(default_factory=dict)
+    """The nodes of autograd that they make, by number, with the FLOPs of going back through each."""
 
-    def add_product(self, step: int, operators: Iterable[Any], flops: float) -> None:
-        """Add a product that these operators compute. The time of short ones is lost, and none of its."""
+    def add(self, step: int, operators: Sequence[Any], makers: Mapping[int, Any], product: Product | None) -> None:
+        """Add operators that compute a product, or none whose FLOPs are known, and the nodes that they made."""
+        parts = (e for operator in operators for e in _with_parts(operator))
+        made = {e.sequence_nr: e for e in parts if makers.get(e.sequence_nr) is e}
+        multiply = [number for number, e in made.items() if OF_WEIGHTS.search(e.name)]
+        multiply = multiply if len(multiply) <= ALIKE else []
+        self.nodes.update(dict.fromkeys(made, 0.0))
+        if product is not None:
+            self._multiply(step, [e for e in operators if OF_WEIGHTS.search(e.name)], product.flops)
+            self.nodes.update(dict.fromkeys(multiply, BACK * product.flops / max(1, len(multiply))))
+
+    def _multiply(self, step: int, operators: Iterable[Any], flops: float) -> None:
+        """Add a product that operators compute. The time of short ones is lost, and none of its."""
         long = sum(1e-6 * _took(e) for e in operators if _is_long(e))
         if long:
             self.products[step] += long
             self.flops[step] += flops
 
-    def loop(self, name: str, calls: int, steps: int) -> Loop:
-        """Return what is told of it over all steps."""
+    def way_back(
+        self, events: Sequence[Any], part: Callable[[Any], tuple[str, int]], busy: Sequence[tuple[float, float]]
+    ) -> _Turns:
+        """Return what going back through the nodes takes."""
+        back = _Turns(operators=self.operators, modules=self.modules)
+        for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in self.nodes):
+            step, flops = part(node)[1], self.nodes[node.sequence_nr]
+            back.seconds[step] += 1e-6 * _undone(node) * _idle([node], busy)
+            if flops:
+                back._multiply(step, [e for e in _called_by(node) if UNDOING.search(e.name)], flops)
+        return back
+
+    def loop(self, steps: int) -> Loop:
+        """Return what is told of the loop over all steps."""
+        name, calls = (self.modules or self.operators).most_common(1)[0]
         seconds, products, flops = (of_most_steps(of, steps) for of in (self.seconds, self.products, self.flops))
         return Loop(name=name, calls=calls, seconds=seconds, products=products, flops=flops)
 

@@ -116,11 +116,9 @@ class ModuleCalls:
                 continue
             found += _loop(together, clock, apart)
             together = [calls]
-        products = [
-            Product(1e-3 * call.begin + clock, 1e-3 * call.end + clock, call.flops)
-            for call in self._calls
-            if call.flops
-        ]
+        known = sorted((call for call in self._calls if call.flops), key=lambda call: call.begin)
+        innermost = [a for a, b in pairwise([*known, None]) if b is None or b.begin >= a.end]
+        products = [Product(1e-3 * one.begin + clock, 1e-3 * one.end + clock, one.flops) for one in innermost]
         return [_with_products(one, products) for one in [*found, *_loop(together, clock, apart)]]
 
 

@@ -58,8 +58,8 @@ class Profiling:
     No more steps are profiled than can be read in some ten seconds: a loop in Python may have a hundred thousand events
     a step, and what they say is the same in each. What even one step has too many of is not read at all.
 
-    Between the two goes one step without it. What the program has open as the first one ends (`record_function`) would
-    else end in a profiler that did not see it begin.
+    Between the two goes one step without it. What the program has open as the first one ends (`record_function`, of a
+    step or less) would else end in a profiler that did not see it begin.
     """
 
     def __init__(self, device: str, most: int, synchronize: Callable[[], None], phase: Callable[[], str]):
@@ -98,12 +98,17 @@ class Profiling:
 
     def _go_on(self) -> None:
         """Profile from here on."""
+        if torch.autograd._profiler_enabled():
+            self._fail(PROFILES_ITSELF)
+            return
         self._calls.forget()
         self._then = self._note
         self._start()
 
     def _note(self) -> None:
         """Note that a profiled step has ended, in the trace and by this process's clock. The last one ends it."""
+        with record_function("slowstep"):  # what is entered for the first time in a while takes some 50 us
+            pass
         before = time.perf_counter_ns()
         with record_function(ANNOTATION + STEP_ENDS):
             self._ended.append((before, time.perf_counter_ns()))
@@ -312,8 +317,8 @@ class Profiling:
 def _clock(ends: Sequence[float], ended: Sequence[tuple[int, int]]) -> float:
     """Return what has to be added to this process's clock, in us, to be at a moment of the trace.
 
-    Each stretch of the trace in `ends`, in us, began between two moments of this process's clock, `ended` in ns: some
-    50 us, since it is entered for the first time in a long while. The nearest two of them tell it best.
+    Each stretch of the trace in `ends`, in us, began between two moments of this process's clock, `ended` in ns. The
+    nearest two of them tell it best.
     """
     at, (before, after) = min(zip(ends, ended, strict=True), key=lambda one: one[1][1] - one[1][0])
     return at - 1e-3 * (before + after) / 2
