@@ -366,9 +366,10 @@ class Evidence:
         profile = self.read(self.profile_of(arm))
         if not (record and record.pairs and change.verdict.effect and profile) or profile.failed:
             return None
+        peak = self._peak_flops(change)
         facts = replace(
             changed_facts(record, self.settings.budget.rarest_stall),
-            peak_flops=(peak := self._peak_flops(change)),
+            peak_flops=peak,
             product_rate=self._product_rate(arm.settings, peak),
             profile=profile,
             places=profile.places,

@@ -167,12 +167,12 @@ class _Turns:
         multiply = multiply if len(multiply) <= ALIKE else []
         self.nodes.update(dict.fromkeys(made, 0.0))
         if product is not None:
-            self._multiply(step, [e for e in operators if OF_WEIGHTS.search(e.name)], product.flops)
+            self._multiply(step, operators, OF_WEIGHTS, product.flops)
             self.nodes.update(dict.fromkeys(multiply, BACK * product.flops / max(1, len(multiply))))
 
-    def _multiply(self, step: int, operators: Iterable[Any], flops: float) -> None:
-        """Add a product that operators compute. The time of short ones is lost, and none of its."""
-        long = sum(1e-6 * _took(e) for e in operators if _is_long(e))
+    def _multiply(self, step: int, operators: Iterable[Any], kind: re.Pattern[str], flops: float) -> None:
+        """Add a product that operators of a kind compute. The time of short ones is lost, and none of its."""
+        long = sum(1e-6 * _took(e) for e in operators if kind.search(e.name) and _is_long(e))
         if long:
             self.products[step] += long
             self.flops[step] += flops
@@ -186,7 +186,7 @@ class _Turns:
             step, flops = part(node)[1], self.nodes[node.sequence_nr]
             back.seconds[step] += 1e-6 * _undone(node) * _idle([node], busy)
             if flops:
-                back._multiply(step, [e for e in _called_by(node) if UNDOING.search(e.name)], flops)
+                back._multiply(step, _called_by(node), UNDOING, flops)
         return back
 
     def loop(self, steps: int) -> Loop:
@@ -323,7 +323,7 @@ def _lost(stretch: Sequence[Any]) -> float:
     """Return the time of a stretch in us that is Python's, or a short operator's; pauses are told elsewhere."""
     spans = [(e.time_range.start, e.time_range.end) for e in stretch]
     between = [b - a for (_, a), (b, _) in pairwise(spans)]
-    called = sum(b - a for a, b in spans if 1e-6 * (b - a) <= SHORT)
+    called = sum(_took(e) for e in stretch if not _is_long(e))
     return called + sum(gap for gap in between if 0 < 1e-6 * gap < PAUSE)
 
 
