@@ -92,7 +92,9 @@ def test_figures_of_a_device_and_of_all_belong_together() -> None:
 def test_an_unknown_figure_is_told_those_that_are_known() -> None:
     """All of them where none comes near."""
     data = {"name": "own", "reported": {"rows": [{"label": "a", "figures": {"velocity": "3"}}]}}
-    with pytest.raises(SettingsError, match=r"no such figure. Known are seconds_per_step, .*mfu, hfu\."):
+    with pytest.raises(
+        SettingsError, match=r"no such figure. Known are seconds_per_step, .*mfu, hfu, speed_up, scaling_efficiency\."
+    ):
         audit(validate(data, "own"))
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
+from slowstep.audit.figures import parse
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
 from slowstep.audit.terminal_lines import claim_lines
+from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
 
@@ -73,9 +75,7 @@ def test_numbered_measures_are_no_course() -> None:
 # -- columns of unknown meaning --
 
 
-@pytest.mark.parametrize(
-    ("header", "a", "b"), [("GPU", "A100", "H100"), ("nodes", "1", "2"), ("storage", "NFS", "NVMe")]
-)
+@pytest.mark.parametrize(("header", "a", "b"), [("GPU", "A100", "H100"), ("nodes", "1", "2"), ("disk", "NFS", "NVMe")])
 def test_a_column_nobody_read_confounds_a_claim(header: str, a: str, b: str) -> None:
     """The factor that is blamed may not be the cause; without a factor the difference is told."""
     table = f"| run | {header} | per_device_train_batch_size | s/it |\n|--|--|--|--|\n"
@@ -95,6 +95,87 @@ def test_a_column_of_results_confounds_nothing() -> None:
 
     assert "holds" == str(held.judgement)
     assert [] == [f for f in held.findings if f.kind is FindingKind.CONFOUNDED]
+
+
+@pytest.mark.parametrize("header", ["peak GiB", "GPU-hours", "W per GPU", "max GB", "tokens seen"])
+def test_whole_numbers_of_results_confound_nothing(header: str) -> None:
+    """Power, memory and device-hours are what came out, by the unit in their header."""
+    table = f"run,per_device_train_batch_size,s/it,{header}\na,8,2.000,61\nb,16,1.600,55\n"
+
+    assert "holds" == str(report(table, claim("per_device_train_batch_size")).claims[0].judgement)
+
+
+FACTOR = "run,{},s/it,global batch size\na,sdpa,1.000,64\nb,{},0.400,64\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "after", "reason"),
+    [
+        ("attn_implementation", "flash_attention_2", "In samples/s it is 2.50"),
+        ("precision", "no level of it", "differ in precision (sdpa, no level of it)"),
+        ("attn_implementation", "sdpa", "have the same attn_implementation"),
+    ],
+)
+def test_a_column_may_be_called_as_a_factor(header: str, after: str, reason: str) -> None:
+    """Then it is what the claim is about, and no other difference; any words may stand in it."""
+    (judged,) = report(FACTOR.format(header, after), claim("attn_implementation")).claims
+
+    assert reason.lower() in judged.reason.lower()
+
+
+def test_a_column_may_be_said_to_be_a_factor() -> None:
+    """As `columns` says of any other."""
+    data = {"table": FACTOR.format("attn", "eager"), "columns": {"attn": "attn_implementation"}}
+    data["claims"] = [claim("attn_implementation")]
+    (judged,) = audit(validate({"name": "own", "reported": data}, "own")).claims
+
+    assert "holds" == str(judged.judgement)
+
+
+@pytest.mark.parametrize("header", ["GPUs", "global batch size", "workers", "tokens_per_sample"])
+def test_rows_of_one_name_that_were_set_up_otherwise_are_no_repeats(header: str) -> None:
+    """Each stands by itself, on other devices or with another batch, whether the column is read or not."""
+    rows = table_rows(f"run,{header},tokens/s\na,1,1000\na,2,1900\na,2,1910\nb,4,3600\n", "t")
+
+    assert [("a", "1000"), ("a", ["1900", "1910"]), ("b", "3600")] == [
+        (row["label"], row["figures"]["tokens_per_second"]) for row in rows
+    ]
+
+
+@pytest.mark.parametrize("header", ["seed", "trial", "run #", "rep", "peak GiB"])
+def test_rows_that_differ_in_a_number_or_a_result_are_repeats(header: str) -> None:
+    """Their spread is that of one measurement."""
+    (row,) = table_rows(f"run,{header},tokens/s\na,1,1000\na,2,1010\n", "t")
+
+    assert ["1000", "1010"] == row["figures"]["tokens_per_second"]
+
+
+def test_a_minimum_is_no_minute() -> None:
+    """Beside other statistics; by itself `min` is the unit."""
+    (beside,) = table_rows("run,iter min,iter avg,it/s\na,410,421,2.38\n", "t")
+    (alone,) = table_rows("run,iter min,it/s\na,410,2.38\n", "t")
+
+    assert ["steps_per_second"] == [*beside["figures"]]
+    assert {"steps_per_second", "seconds_per_step"} == {*alone["figures"]}
+
+
+@pytest.mark.parametrize("cell", ["812 ms ± 35 ms", "0.812 s ± 35 ms per loop", "812 ± 35 ms"])
+def test_a_spread_may_have_a_unit_of_its_own(cell: str) -> None:
+    """As `%timeit` prints it."""
+    found = parse(table_rows(f"run,step time (s)\na,{cell}\n", "t")[0]["figures"]["seconds_per_step"])
+
+    assert (0.777, 0.847) == pytest.approx((found.low, found.high), abs=0.002)
+
+
+def test_what_nobody_can_read_is_cut_or_refused() -> None:
+    """A name of very many letters, and thousands of rows."""
+    (row,) = table_rows(f"run,s/it\n{'x' * 10**5},2.0\n", "t")
+    many = report("run,s/it\n" + "".join(f"r{i},2.0\n" for i in range(300)))
+    with pytest.raises(SettingsError, match="found 3,000 rows that are no repeats"):
+        report("run,s/it\n" + "".join(f"r{i},2.0\n" for i in range(3000)))
+
+    assert len(row["label"]) < 200
+    assert len(claim_lines(many)) < 110
 
 
 def test_merged_cells_hold_for_the_rows_below() -> None:
@@ -144,6 +225,8 @@ def test_steps_that_count_micro_batches_are_asked_about() -> None:
     assert [] == [f for f in found.findings if f.kind is FindingKind.ARITHMETIC]
     assert ["Do the steps of 'a' count micro-batches?"] == [q[:40] for q in found.questions if "micro" in q]
     assert "can't be decided from these figures" == str(found.claims[0].judgement)
+    (line,) = (text for text in claim_lines(report(table + "a,8,4,16.0,2.00\nb,8,1,15.0,1.88\n")) if "'b'" in text)
+    assert "'b' is 0.938 times as fast as 'a' in samples/s" in line
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,10 @@ MIXED = {
 """Counts that people confuse with each other."""
 
 RISE = re.compile(r"\b(faster|quicker|more|higher|increase|rise)", re.IGNORECASE)
-FALL = re.compile(r"\b(slower|less|lower|fewer|drop|fall|fell|decrease|reduc|loss|lost|down)", re.IGNORECASE)
+FALL = re.compile(
+    r"\b(slower|less|lower|fewer|shorter|cheaper|drop|fall|fell|decrease|reduc|loss|lost|down|sav(?:e|ing)|cut)",
+    re.IGNORECASE,
+)
 """Words of a percentage that say in which direction it goes."""
 
 OF_TIME = ("seconds", "minutes", "hours")
@@ -45,7 +48,7 @@ def of_run(run: Run) -> list[Finding]:
             f"{TITLES[c.quantity]} is given as {c.given} and follows as {_wide(c.follows)} from "
             f"{c.relation or 'the settings'}: {off}which rounding does not explain"
         )
-        text += _taken_for(run, c) + _of_one(run, c) + _other_unit(run, c)
+        text += _taken_for(run, c) + _of_one(run, c) + _of_each(run, c) + _other_unit(run, c)
         found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text, small=c.small))
     tensors, held = (run.given.get(f"memory_{what}_gib") for what in ("allocated", "reserved"))
     if tensors and held and tensors.low > held.high:
@@ -84,6 +87,14 @@ def _of_one(run: Run, c: Contradiction) -> str:
     return f". {c.given} is what one of {devices} devices does"
 
 
+def _of_each(run: Run, c: Contradiction) -> str:
+    """Return a note on what a cost would be if its price is that of one of several devices."""
+    devices = run.given.get("devices", exact(1))
+    if c.quantity != "cost" or "price_per_hour" not in c.among or devices.low <= 1:
+        return ""
+    return f". Were the price that of one of {devices} devices, it would be {c.follows * devices}"
+
+
 def _other_unit(run: Run, c: Contradiction) -> str:
     """Return a note if another unit of a time or a speed would explain it: milliseconds that are given as seconds."""
     ratio = max(c.ratio, 1 / c.ratio) if c.ratio > 0 else 0.0
@@ -112,10 +123,12 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     unsigned = not RISE.search(given.text) and (not is_speed or bool(FALL.search(given.text)))
     follows = _percent(before, after, said, unsigned)
     inverse = 100 * (before / after - 1)  # 2.10 s in place of 1.49 are "41 % faster"
-    more_a_second = is_time and after.low > 0 and said.low > 0 and said.meets(inverse)
-    if not said.meets(follows) and not more_a_second:
+    of_speed = is_time and given.quantity != "cost" and not FALL.search(given.text) and after.low > 0
+    if not said.meets(follows) and not (of_speed and said.low > 0 and said.meets(inverse)):
         said_percent = f"{str(given.percent).rstrip('% ')} %"
-        text = f"from {given.before} to {given.after} is {spread(follows, unit=' %')}, and not {said_percent}"
+        faster = of_speed and bool(RISE.search(given.text)) and inverse.low > 0
+        change = f"{spread(inverse, unit=' %')} more a second" if faster else spread(follows, unit=" %")
+        text = f"from {given.before} to {given.after} is {change}, and not {said_percent}"
         return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
     contradictions = [c for run in runs for c in run.solved.contradictions if c.quantity == given.quantity]
     true = {c.given: c.follows for c in contradictions if not c.small}

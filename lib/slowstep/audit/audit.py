@@ -15,6 +15,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs, same_devices
+from slowstep.audit.stated_ratios import stated_ratios
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
@@ -34,7 +35,8 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     against_physics = [f for run in found for f in _against_physics(run, sizes, reported.device)]
     impossible = {f.where for f in against_physics}
     possible = [run for run in found if run.label not in impossible]
-    findings += against_physics + unlike_neighbours(found) + _rankings(possible) + _out_of_memory(found)
+    findings += stated_ratios(found) + against_physics + unlike_neighbours(found)
+    findings += _rankings(possible) + _out_of_memory(found)
     findings += [f for pair in _unclaimed(possible, reported.claims) for f in claims.impossible(*pair, possible, sizes)]
     judged = [claims.judge(c, found, sizes) for c in reported.claims]
     return Audit(
@@ -118,7 +120,7 @@ def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
 
 def _rankings(found: Sequence[Run]) -> list[Finding]:
     """Find out whether the fastest row depends on the unit that is read."""
-    measured = with_speed(found)
+    measured = [run for run in with_speed(found) if not run.open_figures]
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
         "samples/s": [r.solved.known.get("samples_per_second") for r in measured],

@@ -23,7 +23,7 @@ from slowstep.audit.equal_work import (
     tokens_disagree,
     work_done,
 )
-from slowstep.audit.figures import Figure, figure
+from slowstep.audit.figures import Figure, exact, figure
 from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
 from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
@@ -82,13 +82,15 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         *_meaning(claim, a, b),
         *(_noise_of_repeats(claim, a, b, by_repeats) if by_repeats else _rounding(claim, gain, stated)),
         *expectation(named, a, b, runs),
+        *_by_epochs(claim, a, b, gain, unit),
     ]
     dispute = _dispute(claim, a, b, gain, stated) if gain and stated else ""
     left_open = dispute or (_left_open(gain, stated, by_repeats) if gain and stated else "")
     contradicted = bool(gain and stated and not dispute and _contradicts(gain, stated))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
-    if judgement is Judgement.HOLDS and unknown_differences(a, b):
-        reason += f"; the two also differ in {unknown_differences(a, b)}, which was not read"
+    also = unknown_differences(a, b, claim.factor)
+    if judgement is Judgement.HOLDS and also:
+        reason += f"; the two also differ in {also}"
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -195,15 +197,21 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     if factor and not same_devices(a, b):
         text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
-    unknown = unknown_differences(a, b)
+    unknown = unknown_differences(a, b, claim.factor)
     if factor and unknown:
         also = "also differ" if differ else "differ"
-        text = f"'{a.label}' and '{b.label}' {also} in {unknown}, which was not read"
+        text = f"'{a.label}' and '{b.label}' {also} in {unknown}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
-    if not factor or _only_factor_differs(claim.factor, differ, a, b):
+    held = {run.unknown.get(claim.factor) for run in (a, b)}
+    by_column = None not in held and len(held) > 1
+    if not factor or (by_column and not differ) or _only_factor_differs(claim.factor, differ, a, b):
         return []
     names = show_all(differ)
-    if not differ:
+    if by_column:
+        text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
+    elif None not in held and not differ:
+        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}"
+    elif not differ:
         text = f"the report doesn't say which settings differ, so the gain can't be put down to {claim.factor}"
     elif factor.current(a.settings.run) == factor.current(b.settings.run) and {*differ} == {claim.factor}:
         text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, given or by default"
@@ -238,6 +246,26 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
         return []
     text = f"a step trains on {after} samples in place of {before}: another optimisation, not only another speed"
     return [Finding(kind=FindingKind.MEANING, where=claim.text, text=text)]
+
+
+def _by_epochs(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
+    """Find that samples a second say the opposite of epochs, which are the same data, or the other way round."""
+    speeds = {TITLES[q]: read_from(q, a, b) for q in ("samples_per_second", "seconds_per_epoch")}
+    if (
+        gain is None
+        or None in speeds.values()
+        or unit not in (*speeds, TITLES["tokens_per_second"])
+        or a.packed != b.packed
+    ):
+        return []
+    other = next(u for u in reversed(speeds) if u != unit)
+    work = work_done("seconds_per_epoch", a, b) if "epoch" in other else None
+    if (work and not work[0].meets(exact(1))) or not (gain.low - 1) * (speeds[other].middle - 1) < 0:
+        return []
+    if min(abs(g.middle - 1) for g in (gain, speeds[other])) <= CONSEQUENCE or gain.meets(speeds[other]):
+        return []
+    text = f"{read_by(other)} it is {times(speeds[other].middle)} as fast, and an epoch is the same data"
+    return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
 
 
 def width_of(a: Run, b: Run, gain: Figure) -> str:

@@ -26,6 +26,10 @@ RANGE = re.compile(r"(.*?\d[kKmMbB]?)\s*(?:-|–|to)\s*([~≈]?\d.*)")
 COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+(?![\d,.])")
 """Numbers with a comma that could be a decimal point: 0,281 and 1,5 always, 1,281 unless it separates thousands."""
 
+OF_MONEY = ("cost", "price_per_hour")
+CURRENCY = re.compile(r"^(?:[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
+"""Figures that may have a currency, and how it stands before them."""
+
 ABOUT = 0.1
 """The share by which a figure with a tilde may be off."""
 

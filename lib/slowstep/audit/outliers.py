@@ -96,8 +96,9 @@ def _explained(quantity: str, row: Run, beside: Sequence[Run]) -> bool:
 def _among_repeats(row: Run, quantity: str) -> list[Finding]:
     """Find a repeat that is far from the others of the same row."""
     values = row.repeats.get(quantity, [])
-    for i, value in enumerate(values if len(values) > 2 else ()):
-        odd = _times_neighbours(value, [v for j, v in enumerate(values) if j != i])
+    ordered = sorted(values)
+    for value, others in ((ordered[-1], ordered[:-1]), (ordered[0], ordered[1:])) if len(values) > 2 else ():
+        odd = _times_neighbours(value, others)
         if odd:
             text = f"one repeat is {value:.4g} {_title(quantity)}, {_more_or_less(odd)} the others"
             return [Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + _slip(odd, quantity))]

@@ -40,6 +40,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_parts(settings, runs),
         *_batches(runs),
         *_beside_steps(runs),
+        *_epochs(runs),
         *_busy(runs),
         *_unread(runs),
         *_device(settings.reported.device if settings.reported else None),
@@ -203,6 +204,25 @@ def _beside_steps(runs: Sequence[Run]) -> list[str]:
                 )
                 break
     return found
+
+
+def _epochs(runs: Sequence[Run]) -> list[str]:
+    """Ask about rows whose samples a second and seconds an epoch make epochs of unlike size: an epoch is all data."""
+    both = ("samples_per_second", "seconds_per_epoch")
+    measured = [r for r in runs if r.measured and not r.packed and all(r.solved.known.get(q) for q in both)]
+    each = [
+        (r, r.solved.known[both[0]] * r.solved.known[both[1]]) for r in measured if "samples_per_epoch" not in r.given
+    ]
+    each = [(run, samples) for run, samples in each if samples.bounded]
+    if len(each) < 2:
+        return []
+    (small, few), (large, many) = (pick(each, key=lambda one: one[1].middle) for pick in (min, max))
+    if few.high * (1 + BESIDE_STEPS) >= many.low:
+        return []
+    return [
+        f"By samples/s and s/epoch an epoch of '{large.label}' would have {many} samples and one of '{small.label}' "
+        f"{few}: is it the same data, and what else is in the longer epoch?"
+    ]
 
 
 def _ignored(settings: Settings) -> list[str]:

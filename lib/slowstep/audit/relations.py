@@ -38,6 +38,7 @@ TITLES = {
     "hours": "hours",
     "price_per_hour": "price an hour",
     "cost": "cost",
+    "device_hours": "device-hours",
     "saves": "saves",
     "save_steps": "steps between saves",
     "seconds_per_save": "s a save",
@@ -105,6 +106,7 @@ RELATIONS = (
     Relation("forward_passes_per_step", "micro_batches_per_step", ONE),
     Relation("backward_passes_per_step", "micro_batches_per_step", ONE),
     Relation("cost", "hours", "price_per_hour"),
+    Relation("device_hours", "hours", "devices"),
     Relation("steps", "saves", "save_steps", counted="saves"),
     Relation("seconds_saving", "saves", "seconds_per_save"),
 )
@@ -214,8 +216,11 @@ def solve(
     parts = counted.get("micro_batches_per_step", exact(1))
     contradictions = [replace(c, micro_batches=0 if c.devices else explaining_parts(c, parts)) for c in contradictions]
     explained = max((c.devices for c in contradictions), default=0)
-    doubted = {c.quantity for c in contradictions if not (c.small or c.devices)}
+    doubted = {c.quantity for c in contradictions if not (c.small or c.devices or c.micro_batches)}
     trusted = {q: f for q, f in given.items() if q not in doubted}
+    by_parts = [c for c in contradictions if c.micro_batches]
+    for q in {q for c in by_parts for q in c.among & COUNT_STEPS.keys() & reported.keys()}:
+        trusted[q] = given[q] * parts if COUNT_STEPS[q] else given[q] / parts
     if explained and "devices" in reported:
         trusted.pop("price_per_hour", None)
     elif explained:
@@ -231,7 +236,11 @@ def solve(
     return Solved(
         known={q: f for q, f in given.items() if q in doubted} | _known(trusted, assumed or {}),
         contradictions=tuple(contradictions),
-        without={q: otherwise(q) for c in serious for q in sorted(c.among)},
+        without={q: otherwise(q) for c in serious for q in sorted(c.among)}
+        | {
+            c.quantity: _known({q: f for q, f in given.items() if q not in {c.quantity, *doubted}}, {})
+            for c in by_parts
+        },
     )
 
 
@@ -268,6 +277,9 @@ def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_fi
     power_of_two = devices > 1 and devices & (devices - 1) == 0  # as in real nodes; any large ratio would fit otherwise
     return devices if power_of_two and abs(ratio / devices - 1) < FITS else 0
 
+
+COUNT_STEPS = {"seconds_per_step": True, "steps_per_second": False, "steps": False, "steps_per_epoch": False}
+"""Figures by which a step may be a micro-batch, and whether they are then as many times too small as a step has."""
 
 PER_STEP = {"seconds_per_step", "steps_per_second", "steps", "steps_per_epoch", "samples_per_step", "tokens_per_step"}
 """Figures that are others where a step is a micro-batch."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slowstep.audit.figures import Figure, exact, figure, hull
+from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
 from slowstep.audit.row_settings import row_settings
 from slowstep.factors import CATALOGUE
@@ -49,6 +49,8 @@ BESIDE = {
     "utilisation": "device busy",
     "mfu": "% MFU",
     "hfu": "% HFU",
+    "speed_up": "times as fast",
+    "scaling_efficiency": "% of linear scaling",
 }
 """Figures that have no relation to the others, each with its name in tables."""
 
@@ -70,7 +72,7 @@ READ_FROM = (
 
 WRITE = "Write 1.4 for 40 % more a second, '1/3' for three times slower, '>1' for faster by any amount."
 
-SHARES = ("mfu", "hfu")
+SHARES = ("mfu", "hfu", "scaling_efficiency")
 """Percentages. One that is written as a share, up to 1 and without a sign, is turned into a percentage."""
 
 TIMED = ("seconds", "minutes", "hours", "steps_per_second", "samples_per_second", "tokens_per_second")
@@ -157,10 +159,16 @@ def same_devices(a: Run, b: Run) -> bool:
     return a.devices.meets(b.devices)
 
 
-def unknown_differences(a: Run, b: Run) -> str:
-    """Return the columns that were not read in which two rows differ, with their words; empty if there are none."""
-    both = ((name, a.unknown[name], b.unknown[name]) for name in a.unknown if name in b.unknown)
-    return " and ".join(f"{name} ({before}, {after})" for name, before, after in both if before != after)
+def unknown_differences(a: Run, b: Run, beside: str | None = None) -> str:
+    """Return the columns in which two rows differ and that are no settings here, with their words; else an empty text.
+
+    The column that is called as the factor `beside` is left out. Other names than those of factors were not read.
+    """
+    both = ((name, a.unknown[name], b.unknown[name]) for name in a.unknown if name in b.unknown and name != beside)
+    differ = [(name, f"{name} ({before}, {after})") for name, before, after in both if before != after]
+    differ.sort(key=lambda one: one[0] not in CATALOGUE)
+    text = " and ".join(words for _, words in differ)
+    return f"{text}, which was not read" if differ and differ[-1][0] not in CATALOGUE else text
 
 
 def batches(a: Run, b: Run) -> list[Figure | None]:
@@ -374,6 +382,8 @@ def _read(
     into: dict[str, Figure], name: str, value: object, key: str, problems: list[str], share: bool = False
 ) -> None:
     try:
+        if name in OF_MONEY and isinstance(value, str):
+            value = CURRENCY.sub("", value)
         found = _percentage(value, share) if name in SHARES else figure(value, counted=name in COUNTS)
         if (name.startswith(TIMED) or name in COUNTS) and found.high <= 0 and name != "saves":
             raise ValueError(f"expected more than 0, found {value!r}")

@@ -15,6 +15,9 @@ from slowstep.settings.reported import Claim
 from slowstep.text.sentences import sentence
 from slowstep.text.visible import visible
 
+MOST = 100
+"""The most rows that are compared with the first one in words."""
+
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
 
 
@@ -47,7 +50,7 @@ def compared(audit: Audit) -> list[str]:
     measured = with_speed(r for r in audit.runs if r.label not in audit.impossible)
     odd = {f.where for f in audit.findings if f.kind is FindingKind.NEIGHBOURS}
     found = []
-    for first, run in ((measured[0], run) for run in measured[1:]):
+    for first, run in ((measured[0], run) for run in measured[1 : MOST + 1]):
         gain, unit = equal_work(first, run)
         if gain is None or not gain.bounded:
             why, question = hindrance(first, run)
@@ -61,11 +64,13 @@ def compared(audit: Audit) -> list[str]:
         devices = "" if same_devices(first, run) else f", on {counted_devices(run)} and {first.devices}"
         unknown = unknown_differences(first, run)
         if unknown:
-            doubts.append(f"they differ in {unknown}, which was not read")
+            doubts.append(f"they differ in {unknown}")
         elif not devices and not changed(first.settings, run.settings):
             doubts.append("which settings differ is not given")
         text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' {read_by(unit)}{devices}"
         found.append(visible("; ".join([text, *dict.fromkeys(filter(None, doubts))])))
+    if len(measured) > MOST + 1:
+        found.append(f"{counted(len(measured) - MOST - 1, 'more row')} stand in the report's table")
     return found
 
 

@@ -26,6 +26,9 @@ from slowstep.settings.reported import Reported, Row
 __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_state", "rows"]
 
 TABLES = (".csv", ".tsv", ".md", ".markdown")
+MOST_ROWS = 2_000
+"""The most rows of one audit. Each is held against each other one in some way."""
+
 LOGS = (".log", ".txt", ".out", ".err")
 
 
@@ -40,6 +43,12 @@ def rows(reported: Reported) -> list[Row]:
         found += _tried(lambda: table_rows(reported.table, "reported.table", reported.columns), problems)
     for name in reported.files:
         found += _tried(lambda name=name: read_file(Path(name), reported.columns), problems)
+    if len(found) > MOST_ROWS:
+        where = ", ".join(dict.fromkeys(map(_file, found)))
+        problems.append(
+            f"{where}: found {len(found):,} rows that are no repeats of each other, and {MOST_ROWS:,} are compared at "
+            "most. Leave out those that no claim is about."
+        )
     if problems:
         raise SettingsError(problems)
     return _distinct(_completed(reported.rows, _distinct(found)))

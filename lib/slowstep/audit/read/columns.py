@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from slowstep.audit.figures import SPACE, parse
+from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, TIMED
 
-WHOLE_JOB = ("total time", "training time", "train time", "wall time", "runtime")
+WHOLE_JOB = ("total time", "training time", "train time", "wall time", "wall clock", "wall-clock", "runtime")
 """The first words of a header if the whole job is timed. The unit is behind them in brackets, or in each cell."""
 
 TIMED_WORDS = {"time", "duration", "latency"}
@@ -38,6 +38,9 @@ ALIASES = (
     | dict.fromkeys(("hardware flops utilization", "hardware flops utilisation"), "hfu")
     | dict.fromkeys(("gpu util", "gpu utilization", "gpu utilisation", "utilization", "util"), "utilisation")
     | dict.fromkeys(("gpus", "#gpus", "# gpus", "num gpus", "n gpus", "gpu count", "world size"), "devices")
+    | dict.fromkeys(("gpu-hours", "gpu hours", "gpu-h", "gpu h", "device-hours", "device hours"), "device_hours")
+    | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
+    | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency", "scaling"), "scaling_efficiency")
     | dict.fromkeys(("global batch size", "effective batch size", "total batch size"), "samples_per_step")
 )
 """Headers that name a figure in other words than the kit's."""
@@ -68,8 +71,6 @@ OTHERS = {
     "memory_used_gib": MEMORY,
 }
 """Units that a header or a cell may give to a named figure, each with its size in the kit's own unit."""
-
-CURRENCY = re.compile(r"^(?:[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
 
 RUN_NAMES = {"run name", "run_name"}
 """Trainer's own name of a run, which names the row where no other column does."""
@@ -149,10 +150,11 @@ class Column:
     """The meaning of a column."""
 
     kind: str
-    """One of 'label', 'figure', 'timed' (cells must give the unit), 'phase', 'setting', 'ignored' and 'open' (only
-    cells can tell)."""
+    """One of 'label', 'figure', 'timed' (cells must give the unit), 'stated' (a ratio to another row, where a cell may
+    also say `baseline`), 'phase', 'setting', 'factor' (of the catalogue and no setting by itself), 'ignored' and 'open'
+    (only cells can tell)."""
     name: str = ""
-    """The quantity, phase or setting."""
+    """The quantity, phase, setting or factor."""
     scale: float = 1.0
     """The size of the column's unit in the kit's own unit."""
     inverted: bool = False
@@ -173,6 +175,9 @@ def column(header: str, settings: set[str]) -> Column:
         return Column("label")
     if text in NO_SETTINGS:
         return Column("ignored")
+    named = _named(text) or _named(text.removesuffix("(%)").removesuffix("%").rstrip())
+    if named in STATED:
+        return Column("stated", named)
     if _named(text):
         return Column("figure", _named(text))
     if re.sub(r"[_ ]+|-", " ", re.sub(r"\s*\((?:tokens|tok)\)$", "", text)) in LENGTHS:
@@ -247,9 +252,10 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     ValueError if the cell is no number, or if it could mean several things.
     """
     text = plain(cell)
-    if held.name in ("cost", "price_per_hour"):
+    if held.name in OF_MONEY:
         text = CURRENCY.sub("", text)
     text = re.sub(r"\(\s*((?:±|\+/-)[^()]*)\)$", r"\1", NOTE.sub("", text))
+    text = _with_one_unit(text)
     if GROUPED.fullmatch(text):
         raise ValueError(f"found '{text}'; write '{text.replace('.', '').replace(',', '.')}'")
     found = CELL.match(text)
@@ -274,6 +280,45 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     if held.name:
         raise ValueError(f"{QUESTIONS[held.name]} {SAY}")
     return None
+
+
+SPREAD_OF_A_TIME = re.compile(
+    rf"(?P<middle>{AMOUNT})\s*(?P<unit>[a-zµμ]+)\s*(?:±|\+/-)\s*(?P<by>{AMOUNT})\s*(?P<its>[a-zµμ]+)(?P<rest>.*)",
+    re.IGNORECASE,
+)
+"""A time as `%timeit` prints it, with a unit behind each number: `1.2 s ± 35 ms per loop`."""
+
+
+def _with_one_unit(text: str) -> str:
+    """Return a time whose spread has a unit of its own with one unit behind both; any other text as it is."""
+    found = SPREAD_OF_A_TIME.fullmatch(text)
+    if not found or not {found["unit"].lower(), found["its"].lower()} <= TIMES.keys():
+        return text
+    by = float(found["by"].replace(",", "")) * TIMES[found["its"].lower()] / TIMES[found["unit"].lower()]
+    rest = re.sub(r"^\s*per loop.*", "", found["rest"])
+    return f"{found['middle']} ± {Decimal(repr(round(by, 9))):f} {found['unit']}{rest}"
+
+
+STATED = ("speed_up", "scaling_efficiency")
+"""Ratios to another row, which a table states beside what it measured."""
+
+RATIO = re.compile(r"([-+]?)(\d+(?:\.\d+)?)\s*(x|×|%)?(?:\s*(?:faster|speed-?up))?", re.IGNORECASE)
+
+
+def stated(cell: str, held: Column) -> tuple[str, str] | None:
+    """Return a ratio that a cell states, `1.35x`, `+35 %` or an efficiency of `91 %`; None for anything else.
+
+    A speed-up of `135 %` may be either of two things, and is not read.
+    """
+    found = RATIO.fullmatch(NOTE.sub("", plain(cell)))
+    if not found:
+        return None
+    sign, number, unit = found.groups()
+    if held.name == "scaling_efficiency":
+        return None if sign or unit in ("x", "×") else (held.name, number + (unit or ""))
+    if unit == "%":
+        return (held.name, str(1 + Decimal(sign + number) / 100)) if sign else None
+    return None if sign or not float(number) else (held.name, number)
 
 
 HALF_CLOCK = re.compile(r"\d+:\d\d")

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from slowstep.audit.figures import parse
+from slowstep.audit.relations import COUNTS
 
 POSITIONS = {"step", "_step", "iter", "iteration", "global_step", "trainer/global_step"}
 """Headers of columns that say at which step a row was written."""
@@ -22,6 +23,9 @@ SETTLED = 0.5
 
 WHOLE = {"seconds", "minutes", "hours", "cost", "steps", "samples", "epochs", "saves", "seconds_saving"}
 """Figures that grow as training goes on, so that the last one counts and not the middle one."""
+
+SET_UP = {*COUNTS, "tokens_per_sample"} - WHOLE - {"steps_per_epoch"}
+"""Figures that say how a run was set up, so that repeats of one measurement have them in common."""
 
 
 def position_of(headers: Sequence[str], body: Sequence[Sequence[str]]) -> int | None:
@@ -51,9 +55,14 @@ def number(text: str) -> float | None:
 
 
 def repeat_key(row: Mapping[str, Any]) -> Hashable:
-    """Return what two rows have in common if they are repeats of one measurement."""
+    """Return what two rows have in common if they are repeats of one measurement.
+
+    Rows on other numbers of devices or with other batches are none, nor are rows that differ in a column that was not
+    read and may be a setting.
+    """
     kinds = (frozenset(row["figures"]), frozenset(row["phases"]))
-    return row["label"], frozenset(row["settings"].items()), *kinds
+    set_up = frozenset((q, text) for q, text in row["figures"].items() if q in SET_UP)
+    return row["label"], frozenset(row["settings"].items()), set_up, frozenset(row["unknown"].items()), *kinds
 
 
 def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], name: str) -> list[dict[str, Any]]:

@@ -71,9 +71,9 @@ class Spoken:
 
 def spoken_speeds(lines: Iterable[str]) -> Spoken:
     """Return the figures that several lines of training say, each as the median of its later half."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     unclear: dict[str, list[tuple[str, str]]] = {}
-    for line in lines:
+    for i, line in enumerate(lines):
         if not HINT.search(line) or BAR_OR_BEFORE.search(line):
             continue
         if OF_EVALUATION.search(line) and "train" not in line.lower():
@@ -84,7 +84,7 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
                 known = figure(f"{match[1]} {match[2]}", column("", set()))
                 rest = rest.replace(match[0], " ")
                 if known and SPEEDS.fullmatch(known[0]):
-                    found.setdefault((known[0], ""), []).append(known[1])
+                    found.setdefault((known[0], ""), []).append((i, known[1]))
         for match in NAMED.finditer(rest):
             name, number = match["name"], match[2] + (match["unit"] or "")
             held, question = _meaning(name)
@@ -95,8 +95,8 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
             if question:
                 unclear.setdefault(name, []).append((number, question))
             elif known:
-                found.setdefault((known[0], name), []).append(known[1])
-    several = {key: values for key, values in found.items() if len(values) >= FEWEST}
+                found.setdefault((known[0], name), []).append((i, known[1]))
+    several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
     figures: dict[str, str] = {}
     for quantity, name in sorted(several, key=lambda key: bool(AVERAGED.search(key[1]))):
         figures.setdefault(quantity, middle(several[quantity, name]))

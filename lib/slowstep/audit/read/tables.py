@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from slowstep.audit.read.columns import (
     figure,
     is_number,
     plain,
+    stated,
     text_of,
 )
 from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, number, position_of, repeat_key
@@ -47,6 +49,13 @@ NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
 
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
+
+STATISTIC = re.compile(r"[\w)][ _](?:avg|average|mean|med|median|max|std|p\d\d)$", re.IGNORECASE)
+MINIMUM = re.compile(r"\w[ _]min$", re.IGNORECASE)
+"""Headers of statistics. Beside `iter avg`, `iter min` is a minimum; by itself it would be minutes."""
+
+LONGEST = 120
+"""The most characters of a name or a word of a row."""
 
 MANY = 5
 """The most columns that a message names."""
@@ -90,6 +99,10 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
+    if any(STATISTIC.search(plain(cell[0])) for cell in header):
+        held = [
+            Column("open") if MINIMUM.search(plain(cell[0])) else one for one, cell in zip(held, header, strict=True)
+        ]
     run_names = [bare(plain(cell[0])) in RUN_NAMES for cell in header]
     if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
         held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
@@ -172,8 +185,10 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
         known = column(TRAINER.get(plain(text).lower(), text), names)
         if said is not None and known.kind == "open":
             known = column(TRAINER.get(name, name), names)
+        if known.kind == "open" and name.replace(" ", "_") in CATALOGUE:
+            return Column("factor", name.replace(" ", "_"))
         if said is not None and known.kind == "open":
-            near = nearest(text, [*TITLES, *BESIDE, *names])
+            near = nearest(text, [*TITLES, *BESIDE, *names, *CATALOGUE])
             what = f"`columns` calls {cell[0]} '{text}', which is no figure or setting.{near}"
             raise Unreadable(source, *cell[1:], what)
         return known
@@ -197,13 +212,15 @@ def _row(
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
+        elif one.kind == "factor" and plain(text).lower() not in UNSET:
+            unknown[one.name] = plain(text)
         elif one.kind in ("ignored", "open") and may_be_setting(plain(name), plain(text)):
             unknown[plain(name)] = plain(text)
-        if one.kind in ("label", "ignored"):
+        if one.kind in ("label", "factor", "ignored"):
             continue
         setting = one.kind == "setting"
         try:
-            found = _setting(text, one) if setting else figure(text, one)
+            found = _setting(text, one) if setting else stated(text, one) if one.kind == "stated" else figure(text, one)
             _keep(settings if setting else phases if one.kind == "phase" else figures, found)
         except ValueError as error:
             raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
@@ -211,11 +228,17 @@ def _row(
         said = OUT_OF_MEMORY.search(plain(text)) if measured else ONLY_OUT_OF_MEMORY.fullmatch(plain(text))
         failed, remarked = failed or (measured and bool(said)), remarked or (not setting and bool(said))
         places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
-    label = " ".join(filter(None, labels)) or f"row {number}"
+    label = shortened(" ".join(filter(None, labels))) or f"row {number}"
+    unknown = {shortened(name): shortened(text) for name, text in unknown.items()}
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
     known |= {"named": any(labels), "unknown": unknown}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
+
+
+def shortened(text: str) -> str:
+    """Return a text that is shown again and again, without what is beyond its first characters."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _keep(into: dict[str, Any], found: tuple[str, Any] | None) -> None:

@@ -1,0 +1,112 @@
+"""Ratios that a report states beside its figures: speed-ups, scaling efficiencies, percentages of time and of money."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowstep.audit import Audit, FindingKind, audit
+from slowstep.settings.load import validate
+
+
+def report(table: str, **said: object) -> Audit:
+    """Audit a table by itself."""
+    return audit(validate({"name": "own", "reported": {"table": table, **said}}, "own"))
+
+
+def faults(found: Audit) -> list[str]:
+    return [f"{f.where}: {f.text}" for f in found.findings if f.kind is FindingKind.ARITHMETIC]
+
+
+SCALING = "GPUs,time per epoch (s),speedup,efficiency\n1,1000,1.00,100 %\n2,520,1.92,96 %\n8,160,{},{}\n"
+
+
+def test_speed_ups_that_follow_are_no_fault() -> None:
+    """Nor are their efficiencies."""
+    assert [] == faults(report(SCALING.format("6.25", "78 %")))
+
+
+def test_a_speed_up_that_does_not_follow_is_found() -> None:
+    """Its efficiency, which was reckoned from it, too."""
+    speed_up, efficiency = faults(report(SCALING.format("7.25", "91 %")))
+
+    assert "given as 7.25, and by s/epoch it is 6.25 times as fast as" in speed_up
+    assert "given as 91 %, and by s/epoch" in efficiency
+    assert efficiency.endswith("it is 78.12 %")
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        (("baseline", "1.00x", "1.27x"), []),  # by its words the first row is the reference, and by its number the next
+        (("1x", "+24 %", "+56 %"), []),
+        (("1x", "+19 %", "+56 %"), ["19 % is the time that it saves"]),
+        (("-", "124 %", "ref"), []),
+        (("1x", "+24 %", "2.9x"), ["it is 1.56 times as fast as 'a'"]),
+    ],
+)
+def test_a_speed_up_has_many_forms(cells: tuple[str, ...], found: list[str]) -> None:
+    """A word is none, a percentage without a sign could be either of two, and time that is saved is no speed-up."""
+    table = "run,samples/s,speed-up\n" + "".join(
+        f"{name},{speed},{cell}\n" for name, speed, cell in zip("abc", ("100.0", "124.0", "156.0"), cells, strict=True)
+    )
+    told = faults(report(table))
+
+    assert len(found) == len(told)
+    assert all(words in text for words, text in zip(found, told, strict=True))
+
+
+def test_a_speed_up_may_be_that_of_another_figure() -> None:
+    """Steps may be what the author compared; whether that is equal work is judged by claims."""
+    table = "run,per_device_train_batch_size,s/it,speedup\na,8,2.00,1\nb,16,2.50,0.80\nc,16,2.50,1.6\nd,16,2.50,1.3\n"
+
+    assert ["d: the speed-up is given as 1.3,"] == [text[:32] for text in faults(report(table))]
+
+
+def test_device_hours_are_hours_times_devices() -> None:
+    """A slip in them is found."""
+    (found,) = faults(report("run,GPUs,wall-clock (h),GPU-hours\na,8,24.0,192\nb,32,40.0,1120\n"))
+
+    assert "b: device-hours is given as 1120 and follows as 1280" in found
+
+
+def test_a_price_may_be_that_of_each_device() -> None:
+    """A cost that follows neither from one nor from all is told with both."""
+    table = "run,GPUs,hours,price_per_hour,cost\na,8,10.0,2.00,160.00\nb,16,5.0,$2.00,$106.00\n"
+    (found,) = faults(report(table))
+
+    assert "b: cost is given as 106 and follows as 10 " in found
+    assert "Were the price that of one of 16 devices, it would be 160" in found
+
+
+@pytest.mark.parametrize(
+    ("percentage", "told"),
+    [
+        ({"text": "hours fell by 100 %", "percent": "100", "before": "10.0", "after": "5.0"}, "is 50 %"),
+        ({"text": "63 % less time", "percent": "63", "before": "0.812", "after": "0.498"}, "is 38.67 %"),
+        ({"text": "saves 50 % of the cost", "percent": "50", "before": "200.0", "after": "133.3"}, "is 33.35 %"),
+        ({"text": "21 % faster", "percent": "21", "before": "0.812", "after": "0.640"}, "is 26.88 % "),
+        ({"text": "63 % faster", "percent": "63", "before": "0.812", "after": "0.498"}, ""),
+        ({"text": "39 % less time", "percent": "39", "before": "0.812", "after": "0.498"}, ""),
+    ],
+)
+def test_what_is_less_by_a_share_is_not_what_is_faster_by_it(percentage: dict, told: str) -> None:
+    """Half the time is 50 % less, and 100 % faster."""
+    percentage |= {} if "cost" in percentage["text"] else {"quantity": "seconds_per_step"}
+    found = faults(report("run,s/it\na,1.0\n", percentages=[percentage]))
+
+    assert bool(told) == bool(found)
+    assert all(told in text for text in found)
+
+
+EPOCHS = "run,samples/s,time per epoch (min)\namp,2811,7.6\nlast,3190,{}\n"
+
+
+def test_a_faster_row_with_longer_epochs_is_doubted() -> None:
+    """An epoch is the same data: by one of its figures the row is faster, by the other slower."""
+    said = {"text": "13 % faster", "baseline": "amp", "treatment": "last", "speed_up": "1.13"}
+    longer, shorter = (report(EPOCHS.format(minutes), claims=[said]) for minutes in ("9.7", "6.7"))
+
+    assert "in s/epoch it is 0.784 times as fast, and an epoch is the same data" in longer.claims[0].reason
+    assert "is it the same data" in " ".join(longer.questions)
+    assert ["can't be decided from these figures", "holds"] == [str(f.claims[0].judgement) for f in (longer, shorter)]
+    assert "same data" not in " ".join(shorter.questions)
