@@ -16,7 +16,7 @@ from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.settings import load, override
 
 TRAINING = """
-import io, numpy, random, sqlite3, torch, zipfile
+import io, numpy, os, random, sqlite3, torch, zipfile
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 DRAWS = random.Random(0)
@@ -53,6 +53,11 @@ OPEN = "self.file = open(__file__)"
 CASES = {
     "nothing of the kind": ({}, True, True),
     "an open file": ({"BEGIN": OPEN}, False, True),
+    "an open file of the module": (
+        {"BEGIN": "global FILE; FILE = open(__file__, 'rb', buffering=0)", "EACH": "os.lseek(FILE.fileno(), i, 0)"},
+        False,
+        True,
+    ),
     "an open file further in": ({"BEGIN": OPEN, "WRAPPED": "Subset(ConcatDataset([data]), range(32))"}, False, True),
     "an archive": (
         {"BEGIN": "zipfile.ZipFile('a.zip', 'w').close(); self.zip = [zipfile.ZipFile('a.zip')]"},
@@ -84,6 +89,7 @@ CASES = {
     "a value that is none": ({"BEGIN": "self.level, self.none = 0, float('nan')"}, True, True),
     "an archive of arrays": ({"BEGIN": ARRAYS}, False, True),
     "changed between epochs": ({"BEFORE": "data.level = epoch"}, True, False),
+    "changed in its place": ({"BEGIN": "self.list = [0] * 9", "WITHIN": "data.list[step] = step"}, False, False),
     "changed within epochs": ({"WITHIN": "data.level = step"}, False, False),
 }
 

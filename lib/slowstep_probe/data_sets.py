@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import functools
 import inspect
 import io
 import os
 import pickle
 import random
+import socket
 import stat
 import sys
+import types
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -30,8 +35,10 @@ FILES: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("lmdb", "Environment"): lambda one: True,
     ("netCDF4", "Dataset"): lambda one: one.isopen(),
     ("tables", "File"): lambda one: bool(one.isopen),
+    ("socket", "socket"): lambda one: bool(one.getpeername()),
 }
-"""Classes whose objects stand for a file with a place in it, each with a function that tells whether it is open."""
+"""Classes whose objects stand for a file with a place in it or for a connection, each with a function that tells
+whether it is open."""
 
 GENERATORS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("numpy", "Generator"): lambda one: one.bit_generator.state,
@@ -50,11 +57,12 @@ PLAIN = (int, float, str, bool, bytes, type(None))
 
 
 def opened(data: Any) -> str:
-    """Return the attribute by which a data set holds an open file; empty if none was found.
+    """Return the attribute or the name by which a data set has an open file or connection; empty if none was found.
 
     Processes that are forked share the file's place: what one reads moves it for all (fork(2)).
     """
-    return next((name for name, one in _held(data) if _is_open(one)), "")
+    held = [*_held(data), *_named(innermost(data))]
+    return next((name for name, one in held if _is_open(one)), "")
 
 
 def _held(data: Any) -> Iterator[tuple[str, Any]]:
@@ -78,7 +86,17 @@ def _kind(one: Any) -> tuple[str, str]:
 def _parts(one: Any) -> Iterator[tuple[str, Any]]:
     """Yield what an object is made of, by the words that lead to it."""
     module = type(one).__module__
-    if isinstance(one, (list, tuple)):
+    if isinstance(one, functools.partial):
+        yield from ((f"[{i}]", value) for i, value in enumerate((one.func, *one.args, *one.keywords.values())))
+    elif isinstance(one, (types.MethodType, types.BuiltinMethodType)):
+        yield "", one.__self__
+    elif isinstance(one, types.FunctionType):
+        for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=False):
+            with contextlib.suppress(ValueError):  # it is empty so far
+                yield f".{name}", cell.cell_contents
+    elif isinstance(one, types.GeneratorType):
+        yield from ((f".{name}", value) for name, value in (one.gi_frame.f_locals if one.gi_frame else {}).items())
+    elif isinstance(one, (list, tuple)):
         yield from ((f"[{i}]", value) for i, value in enumerate(one[:20]) if not isinstance(value, PLAIN))
     elif isinstance(one, dict):
         yield from (
@@ -86,10 +104,26 @@ def _parts(one: Any) -> Iterator[tuple[str, Any]]:
             for key, value in islice(list(one.items()) if len(one) < MOST else one.items(), 20)
             if not isinstance(value, PLAIN)
         )
-    elif not module.startswith(WHOLE) or module.startswith(OF_OTHERS):
-        own = getattr(one, "__dict__", None)
-        if isinstance(own, dict) and not isinstance(one, type):
-            yield from ((f".{key}", value) for key, value in list(own.items()) if not isinstance(value, PLAIN))
+    elif isinstance(one, (type, types.ModuleType)) or (module.startswith(WHOLE) and not module.startswith(OF_OTHERS)):
+        return
+    else:
+        yield from ((f".{key}", value) for key, value in _attributes(one).items() if not isinstance(value, PLAIN))
+
+
+def _attributes(one: Any) -> dict[str, Any]:
+    """Return the attributes of an object: its own, those with a slot, and those of its class that are no methods."""
+    found: dict[str, Any] = {}
+    for kind in reversed(type(one).__mro__):
+        if kind.__module__.startswith((*WHOLE, "builtins")):
+            continue
+        for name, value in vars(kind).items():
+            if isinstance(value, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):  # nothing is in the slot so far
+                    found[name] = getattr(one, name)
+            elif not (name.startswith("__") or callable(value) or hasattr(value, "__get__")):
+                found[name] = value
+    own = getattr(one, "__dict__", None)
+    return found | (dict(own) if isinstance(own, dict) else {})
 
 
 def _is_open(one: Any) -> bool:
@@ -103,6 +137,79 @@ def _is_open(one: Any) -> bool:
         return is_open is not None and is_open(one)
     except Exception:  # it was closed, and says so
         return False
+
+
+class SharedPlaces:
+    """Notes which data sets read at the place of a file, or from a connection, that was open before their first batch.
+
+    However the code comes by it: what counts is a descriptor whose place moves while a batch is made. One that an item
+    opens where it is asked for is each worker's own.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[int, str] = {}
+        """The file or the connection, by the data set's identity."""
+        self._first: dict[int, dict[int, Any]] = {}
+        """What was open before the first batch, by descriptor, each with the file that it stands for."""
+        self._before: dict[int, dict[int, int]] = {}
+        self._batches: Counter[int] = Counter()
+
+    def asked(self, data: Any) -> None:
+        """Look at what is open before one of a data set's first batches is made."""
+        self._batches[id(data)] += 1
+        if id(data) in self.found or self._batches[id(data)] > PLACES_LOOKED_AT:
+            return
+        places = _places()
+        first = self._first.setdefault(id(data), {fd: file for fd, (file, _) in places.items()})
+        self._before[id(data)] = {fd: at for fd, (file, at) in places.items() if first.get(fd) == file}
+
+    def made(self, data: Any) -> None:
+        """Look at it after a batch was made."""
+        before = self._before.pop(id(data), {})
+        after = _places() if before else {}
+        moved = [fd for fd, at in before.items() if fd in after and after[fd][1] != at]
+        if moved:
+            self.found[id(data)] = _name_of(moved[0])
+
+
+PLACES_LOOKED_AT = 50
+"""The batches of a data set of which it is looked at whether the place of an open file moves. Many small reads may be
+served by what was read ahead."""
+
+TCP_INFO, RECEIVED = 256, slice(128, 136)
+"""The bytes that the kernel tells of a connection, and where the bytes received stand in them (linux/tcp.h)."""
+
+
+def _places() -> dict[int, tuple[Any, int]]:
+    """Return what this process has open to read, by descriptor: which file it is, and how far it was read."""
+    found: dict[int, tuple[Any, int]] = {}
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        with contextlib.suppress(OSError):
+            told = os.fstat(fd)
+            if stat.S_ISREG(told.st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY:
+                found[fd] = ((told.st_dev, told.st_ino), os.lseek(fd, 0, os.SEEK_CUR))
+            elif stat.S_ISSOCK(told.st_mode) and not _trains_together():
+                found[fd] = (told.st_ino, _received(fd))
+    return found
+
+
+def _received(descriptor: int) -> int:
+    """Return the bytes that came by a connection so far; OSError for one that does not count them."""
+    with socket.socket(fileno=os.dup(descriptor)) as one:
+        if one.family not in (socket.AF_INET, socket.AF_INET6):
+            return 0
+        return int.from_bytes(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO)[RECEIVED], sys.byteorder)
+
+
+def _trains_together() -> bool:
+    """Return whether this process is one of several: what they send each other may come at any time."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _name_of(descriptor: int) -> str:
+    path = os.readlink(f"/proc/self/fd/{descriptor}")
+    return os.path.basename(path) if path.startswith("/") else "a connection"
 
 
 class OwnDraws:
@@ -214,9 +321,30 @@ def innermost(data: Any) -> Any:
 
 
 def _values(data: Any) -> dict[str, Any]:
-    """Return the values of a data set's own attributes: plain ones, and the identities of others."""
+    """Return the values of a data set's own attributes: plain ones, and of others what tells whether they changed."""
     own = getattr(data, "__dict__", {})
-    return {f".{key}": value if isinstance(value, PLAIN) else id(value) for key, value in list(own.items())}
+    return {f".{key}": value if isinstance(value, PLAIN) else _state(value) for key, value in list(own.items())}
+
+
+ITEMS = 2_000
+"""The items of a container of which it is looked at whether they are others; of a larger one some are."""
+
+
+def _state(one: Any) -> Any:
+    """Return what tells whether an object is another one, or was changed in its place."""
+    if isinstance(one, tuple):  # as a TensorDataset holds its tensors
+        return id(one), *(_state(value) for value in one[:20] if not isinstance(value, (*PLAIN, tuple)))
+    if isinstance(one, list):
+        return id(one), len(one), hash(tuple(map(id, one[:: 1 + len(one) // ITEMS])))
+    if isinstance(one, deque):
+        return id(one), len(one), *map(id, islice(one, 2)), *map(id, islice(reversed(one), 2))
+    if isinstance(one, (dict, set)):
+        return id(one), len(one), hash(tuple(map(id, islice(one.values() if isinstance(one, dict) else one, ITEMS))))
+    if isinstance(one, torch.Tensor):
+        return id(one), 0 if one.is_inference() else one._version
+    if _kind(one) in (("numpy", "ndarray"), ("numpy", "memmap")) and one.size and not one.dtype.hasobject:
+        return id(one), hash(one.flat[:: 1 + one.size // ITEMS].tobytes())
+    return id(one)
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

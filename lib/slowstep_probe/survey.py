@@ -26,7 +26,7 @@ from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS, Flag
 from slowstep_probe.changing.sharding import FSDP1
-from slowstep_probe.data_sets import ChangesBetween, OwnDraws, innermost, opened
+from slowstep_probe.data_sets import ChangesBetween, OwnDraws, SharedPlaces, innermost, opened
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
@@ -107,8 +107,10 @@ class Survey:
         """True while one is."""
         self._changes = ChangesBetween()
         self._draws = OwnDraws()
-        self._before = [looking(self._changes.asked), looking(self._draws.asked)]
-        self._afterwards = [looking(self._draws.made), looking(self._changes.made)]
+        self._places = SharedPlaces()
+        noted = (self._changes, self._draws, self._places)
+        self._before = [looking(one.asked) for one in noted]
+        self._afterwards = [looking(one.made) for one in reversed(noted)]
         self._opened: dict[int, str] = {}
         """The attribute by which a data set held an open file before its first batch, by the data set's identity."""
         self._patches, self._late = Patches(), LateImports()
@@ -215,7 +217,7 @@ class Survey:
         # it may also give each worker's generator a seed of its own
         alike = loader.worker_init_fn is None
         return {
-            "opened_by_data_set": self._opened.get(id(data), "") if alike else "",
+            "opened_by_data_set": (self._opened.get(id(data)) or self._places.found.get(id(data), "")) if alike else "",
             "drawn_by_data_set": self._draws.found.get(id(data), "") if alike else "",
             "changed_within_epochs": self._changes.within.get(id(innermost(data)), ""),
             "changed_between_epochs": self._changes.between.get(id(innermost(data)), ""),

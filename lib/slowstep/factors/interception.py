@@ -55,8 +55,8 @@ def _not_for_workers(key: str, value: Any, run: Run) -> str | None:
     first = key == WORKERS and value > 0 and not run["dataloader_num_workers"]
     if first and (name := run["opened_by_data_set"]):
         return (
-            f"its data set holds an open file ({name}), and all workers would move its place for each other; open it "
-            "in the worker, where the first item is asked for"
+            f"its data set reads from what is open before its first batch ({name}), and all workers would move that "
+            "place for each other; open it in the worker, where the first item is asked for"
         )
     if first and (name := run["drawn_by_data_set"]):
         return (
