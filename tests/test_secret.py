@@ -27,7 +27,9 @@ from slowstep.report.tables import settings_table
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.run import training_defaults
 from slowstep_probe.early_environment import mattering
-from slowstep_probe.secret import hidden, is_secret, masked, without_secrets
+from slowstep_probe.processes.log import CappedLog
+from slowstep_probe.secret import cleaned, hidden, is_secret, masked, without_secrets
+from slowstep_probe.trial.failure import raised
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,6 +49,12 @@ ROOT = Path(__file__).resolve().parents[1]
         ("eos-token", False),
         ("token_dropout", False),
         ("keys", False),
+        *(
+            (name, True)
+            for name in ("PGPASSWORD", "DB_PASS", "--hubtoken", "API_KEY_1", "HF_TOKEN_READ", "OPENAI_KEY2")
+        ),
+        *((name, True) for name in ("API_KEYS", "ACCESS_TOKENS", "PASSWORDS", "PRIVATE_KEY_B64", "COOKIE", "bearer")),
+        *((name, False) for name in ("padtoken", "token_read_ahead", "passes", "compass", "bypass", "num_keys")),
         ("monkey", False),
         ("", False),
     ],
@@ -54,6 +62,44 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_secrets_are_known_by_their_names(name: str, secret: bool) -> None:
     assert is_secret(name, "hf_abcdefgh") is secret
     assert not is_secret(name, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgres://bob:hunter2@db/x failed", "postgres://bob:***@db/x failed"),
+        ("https://hub.example:8080/a@b", "https://hub.example:8080/a@b"),
+        ("Authorization: Bearer abcdefgh12345678", "Authorization: Bearer ***"),
+        ("AccountName=a;AccountKey=abcd+/==;Suffix=b", "AccountName=a;AccountKey=***;Suffix=b"),
+        ("401 for hf_abcdefgh1", "401 for ***"),
+    ],
+)
+def test_secrets_in_a_text_are_known_by_their_place(text: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or since a variable of the environment has them."""
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh1")
+
+    assert shown == cleaned(text)
+    assert f"RuntimeError: {shown}" == raised(RuntimeError(text))
+    assert is_secret("url", text) is (shown != text)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_a_log_holds_no_secret_of_the_environment(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the output is cut into pieces, and what only begins like one is kept."""
+    monkeypatch.setenv("WANDB_API_KEY", "abcdefsecret123456")
+    output = b"key abcdefsecret123456 and abcdef, abcdefsecret123456\n50 %|abc"
+    log = CappedLog(str(tmp_path / "x.log"))
+    for begin in range(0, len(output), size):
+        log.write(output[begin : begin + size])
+    log.close()
+
+    assert "key *** and abcdef, ***\n50 %|abc" == (tmp_path / "x.log").read_text()
+
+
+def test_a_number_may_be_a_count() -> None:
+    """Where a name can mean both."""
+    assert not is_secret("--num-token", "512")
+    assert is_secret("--db-password", "512")
 
 
 def test_a_number_is_secret_where_its_name_can_mean_nothing_else() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 
+from slowstep_probe.secret import Cleaner
+
 MIB = 2**20
 KEPT = 2 * MIB
 """The bytes that are kept of the beginning of a log. As many are kept of its end."""
@@ -21,6 +23,7 @@ class CappedLog:
 
     def __init__(self, path: str, kept: int = KEPT):
         self.kept = kept
+        self._cleaner = Cleaner()
         self.size = 0
         """Bytes in the file."""
         self.left_out = self.head = self.tail_at = 0
@@ -31,12 +34,14 @@ class CappedLog:
             self.descriptor = None
 
     def write(self, text: bytes) -> None:
-        """Add `text` to the end."""
+        """Add `text` to the end, without the secrets of the environment."""
+        text = self._cleaner.cleaned(text)
         for begin in range(0, len(text), self.kept):
             self._add(text[begin : begin + self.kept])
 
     def close(self) -> None:
         """Bring the file into its final form, and close it."""
+        self._add(self._cleaner.rest())
         if self.descriptor is not None:
             if self.size - self.tail_at > self.kept and self.size > 2 * self.kept:
                 self._shorten()

@@ -17,6 +17,7 @@ import torch
 
 from slowstep_probe.measured import Memory, Status
 from slowstep_probe.places import from_here, raised_at
+from slowstep_probe.secret import cleaned
 from slowstep_probe.trial.messages import Failed
 from slowstep_probe.trial.told import NotTestable
 
@@ -208,8 +209,8 @@ def _line(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return `text` without what no file takes, such as half of a surrogate pair."""
-    return text.encode("utf-8", errors="replace").decode("utf-8")
+    """Return `text` without secrets, and without what no file takes, such as half of a surrogate pair."""
+    return cleaned(text.encode("utf-8", errors="replace").decode("utf-8"))
 
 
 def _room() -> str:
