@@ -82,6 +82,7 @@ def test_a_console_script_is_a_program(name: str, folder: Path) -> None:
         ([sys.executable, "-c", "1"], "into a file"),
         ([sys.executable, "gone.py"], "no such file"),
         (["train.py"], "start it by `python train.py"),
+        (["python train.py"], "it stands in quotes as one word"),
         (["./train.py"], "start it by its interpreter"),
         (["mpirun", "-n", "2", "python", "train.py"], "several processes"),
         (["/usr/bin/srun", "-n2", "python", "train.py"], "several processes"),
@@ -91,6 +92,21 @@ def test_what_can_not_be_diagnosed_is_refused(words: list[str], said: str, folde
     """One sentence says why, and what to do."""
     with pytest.raises(CommandError, match=said):
         resolve(words, folder, os.environ | PATHS)
+
+
+def test_a_folder_is_run_by_its_main_file(folder: Path) -> None:
+    """As Python does."""
+    (folder / "package").mkdir()
+    (folder / "package" / "__main__.py").touch()
+    command = resolve([sys.executable, "package", "--lr", "1"], folder, os.environ)
+
+    assert ["package/__main__.py", "--lr", "1"] == command.arguments
+
+
+def test_a_command_in_quotes_is_taken_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It can mean nothing else."""
+    assert main(["survey", f"{sys.executable} gone.py"]) == 2
+    assert "gone.py: there is no such file" in capsys.readouterr().err
 
 
 def test_accelerate_with_one_process_is_the_program_that_it_starts(folder: Path) -> None:
@@ -163,8 +179,10 @@ def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict
         (["--minutes", "2", "measure", "a.yaml"], "behind the command that it belongs to: slowstep measure --minutes"),
         (["--verbose"], "unrecognized option --verbose. Did you mean '--version'?"),
         ([], "name a command: survey, run"),
-        (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is not a number of minutes"),
-        (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is not a number of minutes"),
+        (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is not a number above 0"),
+        (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is not a number above 0"),
+        (["diagnose", "--startup", "nan", "--", "python", "train.py"], "'nan' is not a number above 0"),
+        (["survey", "--steps", "-3", "--", "python", "train.py"], "'-3' is not a whole number above 0"),
     ],
 )
 def test_a_command_line_that_can_not_be_meant_is_refused_at_once(
@@ -219,6 +237,11 @@ def test_an_interpreter_without_torch_is_refused_with_an_example(folder: Path) -
             "train.py: error: no --learning-rate. `slowstep survey`",
         ),
         ({"ended": "it returned"}, "before its first training step it returned. `slowstep survey`"),
+        (
+            {"ended": "it called sys.exit(0)", "constructed": [{"kind": "started", "name": "python train.py"}]},
+            "before its first training step it called sys.exit(0), and had started `python train.py`; give that "
+            "command in place of this one. `slow",
+        ),
         ({"ended": "it returned", "steps": 1}, "after 1 training step it returned. `slowstep survey`"),
         (
             {"ended": "ValueError: no data. (train.py:3 in load)", "failed": True},

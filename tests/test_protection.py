@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -108,3 +110,52 @@ def test_a_server_that_listens_at_a_socket_is_heard(tmp_path: Path) -> None:
 
     assert ("told: who is there?", "") == (said.strip(), wrong)
     assert not Path(f"{path}.txt").exists()
+
+
+IN_MEMORY = """
+import json, os, sys
+from multiprocessing.shared_memory import SharedMemory
+from slowstep_probe.processes import protection
+folder, name, nvidia = sys.argv[1:]
+protection.OF_NVIDIA = nvidia
+found = protection.protect(folder, [folder])
+at = protection.SHARED_MEMORY
+shared = SharedMemory(name=f"{name}-made", create=True, size=100)
+for path in (f"{at}/{name}-file", f"{at}/{name}-folder/file"):
+    read = open(path).read()
+    open(path, "w").write("of the trial")
+    assert (read, open(path).read()) == ("of the user", "of the trial")
+print(json.dumps({"open": found.open, "written": found.written()}))
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("nvidia", [False, True])
+def test_shared_memory_of_the_user_is_safe(nvidia: bool, tmp_path: Path) -> None:
+    """A data set that was copied there, and a name that two trials use; beside NVIDIA's driver what is there before."""
+    name = f"slowstep-test-{os.getpid()}-{nvidia}"
+    own, folder = Path(protection.SHARED_MEMORY) / f"{name}-file", Path(protection.SHARED_MEMORY) / f"{name}-folder"
+    made = Path(protection.SHARED_MEMORY) / f"{name}-made"
+    folder.mkdir()
+    try:
+        for path in (own, folder / "file"):
+            path.write_text("of the user")
+        driver = "/dev/null" if nvidia else "/nowhere"
+        told = []
+        for trial in ("a", "b"):
+            (tmp_path / trial).mkdir()
+            words = [sys.executable, "-c", IN_MEMORY, str(tmp_path / trial), name, driver]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            told.append(json.loads(done.stdout))
+            if nvidia:
+                made.unlink(missing_ok=True)  # Python's own tracker may have ended it
+
+        assert [[], []] == [one["open"] for one in told]
+        assert ["of the user"] * 2 == [path.read_text() for path in (own, folder / "file")]
+        assert not made.exists()
+    finally:
+        shutil.rmtree(folder)
+        own.unlink()
+        made.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import argparse
 import inspect
 import mmap
 import os
+import shlex
 import sys
 import threading
 import time
@@ -34,7 +35,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
 from slowstep_probe.ranks.launchers import Launchers
-from slowstep_probe.secret import is_secret, without_secrets
+from slowstep_probe.secret import hidden, is_secret, without_secrets
 from slowstep_probe.weights.built_once import watch
 
 MOST = 200
@@ -372,7 +373,9 @@ class Survey:
                     self.options[option] = shown(value)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note each file that is opened for writing, and configuration files. An audit hook may raise nothing."""
+        """Note each file that is opened for writing, configuration files, and programs. It may raise nothing."""
+        if self._watching and event == "subprocess.Popen":
+            looking(self._program_started)(arguments[1])
         if not self._watching or event != "open":
             return
         path, _, flags = arguments
@@ -383,6 +386,12 @@ class Survey:
             self.written[name] += 1
         elif name.endswith(CONFIGURATIONS) and kind_of(name) == "user":
             self.configurations[name] = None
+
+    def _program_started(self, words: Any) -> None:
+        """Note a program in Python that is started beside this one: it may be the one that trains."""
+        words = [os.fsdecode(word) for word in words] if isinstance(words, (list, tuple)) else []
+        if len(words) > 1 and os.path.basename(words[0]).startswith("python") and words[1] != "-c":
+            self.note("started", shlex.join(hidden(words)), {})
 
 
 def _size(optimizer: Any) -> int:

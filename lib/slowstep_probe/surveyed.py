@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shlex
 import sys
 import threading
 import time
@@ -16,6 +17,8 @@ import traceback
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any, NoReturn
+
+from slowstep_probe.secret import hidden
 
 SHORT_EPOCH = 200
 """The most steps of an epoch whose end is waited for."""
@@ -70,6 +73,7 @@ def main(order: str) -> None:
     probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
     early = watched.early = EarlyEnvironment(asked["early"], watched.tell_early if own is None else None)
     watched.start()
+    watched.attach(patches)
     survey.attach()
     early.attach()
     if own is not None:
@@ -129,6 +133,9 @@ OF_ITS_OWN = (
 )
 
 
+NAME_THAT = "give that command, with the variables before it that it sets, as in `OMP_NUM_THREADS=2 python train.py`"
+
+
 class Collector:
     """The seconds that Python's cyclic garbage collector takes, whoever called it."""
 
@@ -179,6 +186,24 @@ class Watched:
     def start(self) -> None:
         """Begin to watch the time."""
         threading.Thread(target=self._watch, name="survey", daemon=True).start()
+
+    def attach(self, patches: Any) -> None:
+        """Notice if the program ends its process by itself, or has it run another program."""
+        patches.around(os, "_exit", self._exits)
+        sys.addaudithook(self._runs_another)
+
+    def _exits(self, original: Any, status: int) -> None:
+        if os.getpid() == self._process and not self._told.locked():
+            self.failed = status != 0 and not self.beyond_epoch
+            self.tell(f"it called os._exit({status})")
+        original(status)
+
+    def _runs_another(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "os.exec" or os.getpid() != self._process or self._told.locked():
+            return
+        words = shlex.join(hidden([os.fsdecode(word) for word in arguments[1]]))
+        self._told.acquire()
+        self._send({"refused": f"it has its process run another program (os.exec), `{words}`; {NAME_THAT}"})
 
     def at_step_boundary(self) -> None:
         """Count a step; called by the probe between the steps."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from slowstep.investigation.results import Decision
 from slowstep.judgement.verdict import Verdict
 from slowstep.settings import Settings
+from slowstep.settings.command import AsMeasured, Command
 
 NARROWEST, WIDEST = 40, 120
 """The fewest and the most columns of a text."""
@@ -40,3 +41,12 @@ def more_minutes(settings: Settings, seconds: float) -> str:
     more = math.ceil(2 * max(minutes, seconds / 60))
     how = f"--minutes {more} (or {MINUTES}={more}) goes on"
     return f"{settings.name}: {minutes:g} minutes, earlier calls included, were not enough for all; {how}"
+
+
+def edited_meanwhile(command: Command | None, as_begun: AsMeasured) -> str:
+    """Return which files of a command were edited while it was measured, and what that means; empty if none was."""
+    edited = [command.shown(file) for file in as_begun.digests if as_begun.differs(file)] if command else []
+    if not edited:
+        return ""
+    were = "was" if len(edited) == 1 else "were"
+    return f"{' and '.join(edited)} {were} edited meanwhile: what was measured before that does not count any more"

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slowstep import __version__
-from slowstep.cli.over_nodes import above_zero, add_join, add_options, listen_as
+from slowstep.cli.over_nodes import above_zero, add_join, add_options, counted, listen_as
 from slowstep.cli.parser import Commands
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar
@@ -85,6 +85,8 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     if "--" in arguments:
         at = arguments.index("--")
         own, words = arguments[:at], arguments[at + 1 :]
+    if not words and len(own) == 2 and own[0] in OF_COMMANDS and _is_quoted(own[1]):
+        own, words = own[:1], shlex.split(own[1])
     parser = _parser()
     if (words and not own) or (own and own[0] not in parser.commands and _is_program(["", *own], 1)):
         meant = shlex.join(["slowstep", "diagnose", "--", *own, *words])
@@ -110,6 +112,15 @@ def _given(arguments: list[str]) -> argparse.Namespace:
         training = ", or put a command that trains after --" if given.command in OF_COMMANDS else ""
         parser.refuse(given.command, f"name parameter files{training}{taken}")
     return given
+
+
+def _is_quoted(word: str) -> bool:
+    """Return whether one word is a whole command that stood in quotes: `"python train.py"`."""
+    try:
+        words = shlex.split(word)
+    except ValueError:
+        return False
+    return len(words) > 1 and not Path(word).exists() and _is_program(["", words[0]], 1)
 
 
 def _is_program(arguments: Sequence[str], at: int) -> bool:
@@ -141,9 +152,9 @@ def _parser() -> Commands:
     parser.add_argument("--version", action="version", version=f"slowstep {__version__}")
     survey = parser.add_command("survey", "show in half a page what a command that trains is made of")
     survey.set_defaults(run=_survey)
-    survey.add_argument("--startup", type=float, default=300.0, help="most seconds until the first step")
+    survey.add_argument("--startup", type=above_zero, default=300.0, help="most seconds until the first step")
     survey.add_argument("--unprotected", action="store_true", help="let what the program writes stay")
-    survey.add_argument("--steps", type=int, default=20, help="steps that are watched")
+    survey.add_argument("--steps", type=counted, default=20, help="steps that are watched")
     survey.usage = "slowstep survey [options] -- COMMAND"
     changed = parser.add_command("run", "train for real with what was found, the program untouched")
     changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
@@ -175,7 +186,9 @@ def _parser() -> Commands:
                     "--minutes", type=above_zero, help="how long all calls together may measure (a command: 15)"
                 )
                 command.add_argument("--name", type=_identifier, help="the name of the command's investigation")
-                command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
+                command.add_argument(
+                    "--startup", type=above_zero, default=300.0, help="most seconds until its first step"
+                )
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
                 add_options(command)
             command.add_argument(
@@ -199,9 +212,10 @@ def _identifier(text: str) -> str:
 
 def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.batch.investigations import diagnose
-    from slowstep.cli.ending import more_minutes, unreached, wrapped
+    from slowstep.cli.ending import edited_meanwhile, more_minutes, unreached, wrapped
     from slowstep.cli.load_and_check import checked
     from slowstep.cli.progress import Terminal
+    from slowstep.factors.own_values import as_they_are
     from slowstep.report.index import write_index
     from slowstep.report.overview import overview
 
@@ -209,6 +223,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     began, failed, told = time.monotonic(), False, list[str]()
     everything = checked(_params(given), given.set, outputs)
     for loaded in everything:
+        as_begun = as_they_are(loaded.settings)
         runs = diagnose(loaded, given.set, outputs, Terminal(loaded.settings.name))
         failed = failed or any(run.status != "ok" for run in runs)
         index = write_index(outputs, warn)
@@ -219,6 +234,7 @@ def _diagnose(given: argparse.Namespace) -> int:
         told.append(f"{spent.name}: {spent.answer}")
         if unreached(spent.verdicts, spent.decision):
             told.append(more_minutes(loaded.settings, spent.seconds))
+        told.append(edited_meanwhile(loaded.settings.command, as_begun))
     say(f"this call took {time.monotonic() - began:.0f} s")
     for text in filter(None, told):
         say_lines(wrapped(text))

@@ -29,7 +29,7 @@ def add_join(parser: Commands) -> None:
     join.set_defaults(run=_join)
     join.add_argument("session", metavar="HOST[:PORT]", help="the node where slowstep diagnose runs")
     join.add_argument("--key-file", default="", help="a copy of the session's key")
-    join.add_argument("--startup", type=float, default=300.0, help="most seconds until the command starts processes")
+    join.add_argument("--startup", type=above_zero, default=300.0, help="most seconds until it starts processes")
     join.add_argument("--wait", dest="patience", type=above_zero, default=5.0, help="most minutes until it is there")
 
 
@@ -47,8 +47,15 @@ def _port(text: str) -> int:
 
 
 def above_zero(text: str) -> float:
-    """Return a number of minutes; an error of the command line if it is none, or not above 0."""
+    """Return a number; an error of the command line if it is none, or not above 0."""
     with contextlib.suppress(ValueError):
         if 0 < (number := float(text)) < float("inf"):
             return number
-    raise argparse.ArgumentTypeError(f"'{text}' is not a number of minutes above 0")
+    raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+
+
+def counted(text: str) -> int:
+    """Return a whole number; an error of the command line if it is none, or not above 0."""
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")

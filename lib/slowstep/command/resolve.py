@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from slowstep.settings.command import Command
@@ -25,6 +26,9 @@ SEVERAL = ("mpirun", "mpiexec", "srun", "horovodrun")
 
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 """Launchers that are Python programs."""
+
+MAIN = "__main__.py"
+"""The file by which Python runs a folder."""
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 
@@ -80,6 +84,8 @@ def resolve(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Comma
     command = _installed(command, dict(env) | given)
     if _is_accelerate(arguments):
         return _unwrapped(command, dict(env) | given)
+    if (folder / arguments[0] / MAIN).is_file():  # as Python runs a folder
+        return replace(command, arguments=[os.path.join(arguments[0], MAIN), *arguments[1:]])
     if arguments[0] != "-m" and not (folder / arguments[0]).is_file():
         raise CommandError(f"{arguments[0]}: there is no such file in {folder}")
     return command
@@ -148,6 +154,8 @@ def _executable(name: str, folder: Path, env: Mapping[str, str]) -> str:
             raise CommandError(
                 f"{name}: command not found, but there is a file of that name; start it by `python {name} …`"
             )
+    if len(name.split()) > 1 and not os.path.lexists(folder / name):
+        raise CommandError(f"'{name}': command not found; it stands in quotes as one word, so leave them out")
     raise CommandError(f"{name}: command not found")
 
 

@@ -104,6 +104,9 @@ def _why(seen: SurveyRecord) -> str:
         return f"{at}{beside if run else ''}"
     if seen.ended.startswith("EOFError"):
         return "it asked a question on standard input, where nobody answers; give the answer by an option"
+    started = next((one["name"] for one in seen.constructed if one["kind"] == "started"), "")
+    if started and not seen.failed:
+        return f"{seen.ended}, and had started `{started}`; give that command in place of this one"
     said = last_words(seen.output)
     return f"{seen.ended}; its last words: {said}" if "sys.exit" in seen.ended and said else seen.ended
 

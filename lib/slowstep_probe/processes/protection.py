@@ -2,8 +2,9 @@
 
 The process gets a mount namespace of its own. It needs to be root, or to be allowed user namespaces, as most Linux
 distributions allow (user_namespaces(7), the kernel's filesystems/overlayfs). A file that is opened to be changed is
-copied first. What is memory (/dev/shm) stays as it is, since loader workers hand over their batches there. Sockets at
-which others listen lead to them, since an overlay's own would lead nowhere.
+copied first. Shared memory (/dev/shm) is memory of the trial's own over the user's, as large as that; it ends with the
+trial, and two trials may use one name in it. Sockets at which others listen lead to them, since an overlay's own would
+lead nowhere.
 """
 
 from __future__ import annotations
@@ -31,7 +32,16 @@ OF_SYSTEM = ("/proc", "/sys", "/dev")
 """The folders whose files tell of the system, and are none of a user's."""
 
 DEVICES = "/dev"
-"""It holds no files, but the shared memory of loader workers."""
+"""It holds no files, but shared memory."""
+
+SHARED_MEMORY = "/dev/shm"
+
+OF_NVIDIA = "/dev/nvidiactl"
+"""The device of NVIDIA's driver. Processes that pass each other memory of a GPU, two arms say, have to see the same
+shared memory, so files of others in it are protected by themselves there."""
+
+OF_LIBRARIES = re.compile(r"(?:cuda|nccl|nvidia|sem|torch|psm|pymp|__KMP|mp)[-_.]")
+"""The beginnings of the names of what libraries have in shared memory. They end it themselves."""
 
 
 LARGEST_COPY = 2**30
@@ -96,6 +106,10 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     # paths below an overlay lead into it, so what lies underneath is reached by descriptors
     files = [path for path, (kind, read_only) in mounted.items() if not (read_only or VIRTUAL.fullmatch(kind))]
     files = [path for path in files if os.path.isfile(path) and not any(_below(path, top) for top in OF_SYSTEM)]
+    if _is_writable_memory(mounted) and not _own_shared_memory(libc, found.folder, as_user):
+        inside = [entry for entry in os.scandir(SHARED_MEMORY) if not OF_LIBRARIES.match(entry.name)]
+        targets += [entry.path for entry in inside if entry.is_dir(follow_symlinks=False)]
+        files += [entry.path for entry in inside if entry.is_file(follow_symlinks=False)]
     inner = [path for path in mounted if path not in targets and any(_below(path, target) for target in targets)]
     for number, path in enumerate(files):
         copy = os.path.join(found.folder, f"{number}.file")
@@ -127,6 +141,29 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     with contextlib.suppress(OSError):
         os.chdir(os.getcwd())  # the working directory is still the one underneath
     return found
+
+
+def _is_writable_memory(mounted: Mapping[str, tuple[str, bool]]) -> bool:
+    kind, read_only = mounted.get(SHARED_MEMORY, ("", True))
+    return kind == "tmpfs" and not read_only
+
+
+def _own_shared_memory(libc: ctypes.CDLL, folder: str, as_user: bool) -> bool:
+    """Put memory of this namespace's own, as large as the shared memory, over that; return whether it could be had."""
+    if os.path.exists(OF_NVIDIA):
+        return False
+    told = os.statvfs(SHARED_MEMORY)
+    own = os.path.join(folder, "memory")
+    os.mkdir(own)
+    size = f"size={told.f_blocks * told.f_frsize},mode=0700"
+    if libc.mount(b"tmpfs", os.fsencode(own), b"tmpfs", 0, size.encode()):
+        return False
+    upper, work = os.path.join(own, "upper"), os.path.join(own, "work")
+    os.mkdir(upper)
+    os.chmod(upper, stat.S_IMODE(os.stat(SHARED_MEMORY).st_mode))
+    os.mkdir(work)
+    options = f"lowerdir={SHARED_MEMORY},upperdir={upper},workdir={work}" + ",userxattr" * as_user
+    return libc.mount(b"overlay", os.fsencode(SHARED_MEMORY), b"overlay", 0, options.encode()) == 0
 
 
 def _copied(path: str, copy: str) -> bool:

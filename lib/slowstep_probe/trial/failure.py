@@ -56,7 +56,14 @@ WORKER_KILLED = (
     "fewer dataloader_num_workers take less: "
 )
 FILES = "too many files are open; raise the limit (`ulimit -n 4096`), or lower dataloader_num_workers: "
+ADDRESS = (
+    "another process has its address, and two trials run beside each other; let the program take a free port (0), or "
+    "one that an option of the command names: "
+)
 DISK = "a disk is full; make room there or set TMPDIR to a folder on another: "
+
+HINTS = {"[Errno 24]": FILES, "[Errno 28]": DISK, "[Errno 98]": ADDRESS}
+"""The advice on the errors of the system whose number is in an exception's text."""
 
 SIGNAL_TEXTS = {signal.SIGKILL: "Killed", signal.SIGBUS: "Bus error"}
 """The names that the loader gives to signals, by strsignal(3)."""
@@ -116,7 +123,7 @@ def failure(
         isinstance(error, (RuntimeError, OSError)) and any(t in whole for t in OUT_OF_MEMORY_TEXTS)
     ):
         return Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory)
-    hint = next((hint for part, hint in (("[Errno 24]", FILES), ("[Errno 28]", DISK)) if part in whole), "")
+    hint = next((hint for part, hint in HINTS.items() if part in whole), "")
     return Failed(status=Status.CRASHED, reason=hint + reason, memory=memory)
 
 
