@@ -125,7 +125,8 @@ FACTORS = (
         title="Loader workers",
         hypothesis="Batches are prepared in the training process; worker processes would prepare them meanwhile.",
         cause=changed(
-            "Waiting for batches that too few processes prepare", "Keeping more loader workers than there is room for"
+            "Waiting for batches that too few processes prepare",
+            "Keeping more loader workers than pay for themselves, what starting them takes included,",
         ),
         meaning=Meaning.EXACT,
         changes="nothing in training; needs memory and cores for the worker processes",
