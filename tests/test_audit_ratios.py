@@ -62,6 +62,39 @@ def test_a_speed_up_may_be_that_of_another_figure() -> None:
     assert ["d: the speed-up is given as 1.3,"] == [text[:32] for text in faults(report(table))]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "GPUs,s/it,efficiency\n1,1.000,100 %\n2,1.053,95 %\n4,1.099,91 %\n",
+        "GPUs,s/it,speedup\n1,1.000,1.00x\n2,1.053,1.90x\n4,1.099,3.64x\n",
+        "run,s/it,speedup\na,1.000,1.00x\nb,0.833,1.20x\nc,0.757,1.10x\n",
+        "run,s/it,speedup (%)\na,1.000,0\nb,0.990,1\nc,0.806,24\n",
+    ],
+    ids=["weak scaling", "speed-ups of it", "over the row above", "percent"],
+)
+def test_sound_ratios_are_not_accused(rows: str) -> None:
+    """Of devices that each have their own batch, of each row over the one above, and in percent."""
+    assert [] == faults(report(rows))
+
+
+def test_a_table_of_speed_ups_hides_no_other() -> None:
+    """It measures nothing itself."""
+    ratios = "| run | speedup |\n|--|--|\n| a | 1x |\n| b | 2x |\n"
+    measured = "| run | samples/s |\n|--|--|\n| a | 100.0 |\n| b | 200.0 |\n"
+
+    assert ["a", "b"] == [run.label for run in report(f"{ratios}\n{measured}").runs]
+
+
+def test_half_the_hours_on_twice_the_devices_are_as_many_device_hours() -> None:
+    """A claim on them is read from them. Restarts and idle devices may make more of them."""
+    table = "run,GPUs,hours,GPU-hours\na,8,10.0,80.0\nb,16,5.0,80.0\n"
+    said = {"text": "half of them", "baseline": "a", "treatment": "b", "speed_up": "2", "quantity": "device_hours"}
+    found = report(table, claims=[said])
+
+    assert "in device-hours it is 1.00 times as cheap" in found.claims[0].reason.lower()
+    assert [] == faults(report(table.replace("80.0\nb", "95.0\nb")))
+
+
 def test_device_hours_are_hours_times_devices() -> None:
     """A slip in them is found."""
     (found,) = faults(report("run,GPUs,wall-clock (h),GPU-hours\na,8,24.0,192\nb,32,40.0,1120\n"))
@@ -85,6 +118,8 @@ def test_a_price_may_be_that_of_each_device() -> None:
         ({"text": "63 % less time", "percent": "63", "before": "0.812", "after": "0.498"}, "is 38.67 %"),
         ({"text": "saves 50 % of the cost", "percent": "50", "before": "200.0", "after": "133.3"}, "is 33.35 %"),
         ({"text": "21 % faster", "percent": "21", "before": "0.812", "after": "0.640"}, "is 26.88 % "),
+        ({"text": "27 % faster, step time fell", "percent": "27", "before": "0.812", "after": "0.640"}, ""),
+        ({"text": "27 % faster with less memory", "percent": "27", "before": "0.812", "after": "0.640"}, ""),
         ({"text": "63 % faster", "percent": "63", "before": "0.812", "after": "0.498"}, ""),
         ({"text": "39 % less time", "percent": "39", "before": "0.812", "after": "0.498"}, ""),
     ],

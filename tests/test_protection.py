@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -114,48 +115,67 @@ def test_a_server_that_listens_at_a_socket_is_heard(tmp_path: Path) -> None:
 
 IN_MEMORY = """
 import json, os, sys
-from multiprocessing.shared_memory import SharedMemory
+from multiprocessing import resource_tracker, shared_memory
 from slowstep_probe.processes import protection
-folder, name, nvidia = sys.argv[1:]
-protection.OF_NVIDIA = nvidia
+folder, name, driver = sys.argv[1:]
+protection.OF_NVIDIA = driver
 found = protection.protect(folder, [folder])
-at = protection.SHARED_MEMORY
-shared = SharedMemory(name=f"{name}-made", create=True, size=100)
-for path in (f"{at}/{name}-file", f"{at}/{name}-folder/file"):
-    read = open(path).read()
-    open(path, "w").write("of the trial")
-    assert (read, open(path).read()) == ("of the user", "of the trial")
-print(json.dumps({"open": found.open, "written": found.written()}))
+resource_tracker.register = lambda *_: None  # as where all processes of a trial are ended at once
+told = {"open": found.open, "written": found.written(), "names": os.listdir(protection.SHARED_MEMORY)}
+shared_memory.SharedMemory(name=f"{name}-made", create=True, size=100)
+for path in (f"{protection.SHARED_MEMORY}/{name}-{own}" for own in ("file", "folder/file")):
+    told[path] = open(path).read()
+    with open(path, "w") as text:
+        text.write("of the trial")
+print(json.dumps(told))
 sys.stdout.flush()
 os._exit(0)
 """
 
 
-@pytest.mark.parametrize("nvidia", [False, True])
-def test_shared_memory_of_the_user_is_safe(nvidia: bool, tmp_path: Path) -> None:
-    """A data set that was copied there, and a name that two trials use; beside NVIDIA's driver what is there before."""
-    name = f"slowstep-test-{os.getpid()}-{nvidia}"
-    own, folder = Path(protection.SHARED_MEMORY) / f"{name}-file", Path(protection.SHARED_MEMORY) / f"{name}-folder"
-    made = Path(protection.SHARED_MEMORY) / f"{name}-made"
-    folder.mkdir()
+@pytest.mark.parametrize(("driver", "kept"), [("/nowhere", {"file", "folder/file"}), ("/dev/null", {"folder/file"})])
+def test_shared_memory_of_the_user_is_safe(driver: str, kept: set[str], tmp_path: Path) -> None:
+    """A data set that was copied there, and a name that two trials use; beside NVIDIA's driver folders are safe."""
+    name = f"slowstep-test-{os.getpid()}"
+    at = {own: Path(protection.SHARED_MEMORY) / f"{name}-{own}" for own in ("folder", "file", "folder/file", "made")}
+    at["folder"].mkdir()
     try:
-        for path in (own, folder / "file"):
-            path.write_text("of the user")
-        driver = "/dev/null" if nvidia else "/nowhere"
-        told = []
+        for own in ("file", "folder/file"):
+            at[own].write_text("of the user")
         for trial in ("a", "b"):
+            at["made"].unlink(missing_ok=True) if driver == "/dev/null" else None
             (tmp_path / trial).mkdir()
             words = [sys.executable, "-c", IN_MEMORY, str(tmp_path / trial), name, driver]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
-            told.append(json.loads(done.stdout))
-            if nvidia:
-                made.unlink(missing_ok=True)  # Python's own tracker may have ended it
+            told = json.loads(done.stdout)
+            assert (told["open"], told["written"]) == ([], [])
+            assert told[str(at["folder/file"])] == "of the user"
 
-        assert [[], []] == [one["open"] for one in told]
-        assert ["of the user"] * 2 == [path.read_text() for path in (own, folder / "file")]
-        assert not made.exists()
+        assert kept == {own for own in ("file", "folder/file") if at[own].read_text() == "of the user"}
+        assert at["made"].exists() is (driver == "/dev/null")
+    finally:
+        shutil.rmtree(at["folder"])
+        at["file"].unlink()
+        at["made"].unlink(missing_ok=True)
+
+
+def test_a_trial_may_have_its_own_files_in_memory(tmp_path: Path) -> None:
+    """Where temporary files lie there, all of it stays as it is, and other folders are safe."""
+    folder = Path(tempfile.mkdtemp(dir=protection.SHARED_MEMORY))
+    outside = tmp_path / "of_the_user.txt"
+    outside.write_text("of the user")
+    program = (
+        "import sys; from slowstep_probe.processes import protection; folder, outside = sys.argv[1:]\n"
+        "assert protection.protect(folder, [folder]).open == []\n"
+        "for path in (folder + '/result.txt', outside): open(path, 'w').write('of the trial')"
+    )
+    try:
+        words = [sys.executable, "-c", program, str(folder), str(outside)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+        assert (folder / "result.txt").read_text() == "of the trial"
+        assert outside.read_text() == "of the user"
     finally:
         shutil.rmtree(folder)
-        own.unlink()
-        made.unlink(missing_ok=True)

@@ -28,7 +28,7 @@ from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.run import training_defaults
 from slowstep_probe.early_environment import mattering
 from slowstep_probe.processes.log import CappedLog
-from slowstep_probe.secret import cleaned, hidden, is_secret, masked, without_secrets
+from slowstep_probe.secret import HIDDEN, cleaned, hidden, is_secret, masked, secrets_of, without_secrets
 from slowstep_probe.trial.failure import raised
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,6 +55,7 @@ ROOT = Path(__file__).resolve().parents[1]
         ),
         *((name, True) for name in ("API_KEYS", "ACCESS_TOKENS", "PASSWORDS", "PRIVATE_KEY_B64", "COOKIE", "bearer")),
         *((name, False) for name in ("padtoken", "token_read_ahead", "passes", "compass", "bypass", "num_keys")),
+        *((name, True) for name in ("PGPASS", "ENCRYPTIONKEY", "accesskey", "PRIVATE_KEY_PEM")),
         ("monkey", False),
         ("", False),
     ],
@@ -72,6 +73,11 @@ def test_secrets_are_known_by_their_names(name: str, secret: bool) -> None:
         ("Authorization: Bearer abcdefgh12345678", "Authorization: Bearer ***"),
         ("AccountName=a;AccountKey=abcd+/==;Suffix=b", "AccountName=a;AccountKey=***;Suffix=b"),
         ("401 for hf_abcdefgh1", "401 for ***"),
+        ("Namespace(api_key='sk-12345', lr=0.1)", "Namespace(api_key='***', lr=0.1)"),
+        ('{"password": "hunter2"}', '{"password": "***"}'),
+        ("https://ghp_abcdefghijklmnopqrst@github.com/x", "https://***@github.com/x"),
+        ("docker://ubuntu:22.04@sha256:0", "docker://ubuntu:22.04@sha256:0"),
+        ("a basic configuration of bearer authentication", "a basic configuration of bearer authentication"),
     ],
 )
 def test_secrets_in_a_text_are_known_by_their_place(text: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,25 +86,39 @@ def test_secrets_in_a_text_are_known_by_their_place(text: str, shown: str, monke
 
     assert shown == cleaned(text)
     assert f"RuntimeError: {shown}" == raised(RuntimeError(text))
-    assert is_secret("url", text) is (shown != text)
+    assert shown == masked("url", text) or masked("url", text) == HIDDEN
+    assert (hidden([text]) != [text]) is (shown != text)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
 def test_a_log_holds_no_secret_of_the_environment(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the output is cut into pieces, and what only begins like one is kept."""
     monkeypatch.setenv("WANDB_API_KEY", "abcdefsecret123456")
-    output = b"key abcdefsecret123456 and abcdef, abcdefsecret123456\n50 %|abc"
+    monkeypatch.setenv("HF_TOKEN", "abcdefse")
+    output = b"key abcdefsecret123456 and abcdef, abcdefseabcdefsecret123456\n50 %|abc"
     log = CappedLog(str(tmp_path / "x.log"))
     for begin in range(0, len(output), size):
         log.write(output[begin : begin + size])
     log.close()
 
-    assert "key *** and abcdef, ***\n50 %|abc" == (tmp_path / "x.log").read_text()
+    assert "key *** and abcdef, ******\n50 %|abc" == (tmp_path / "x.log").read_text()
+
+
+def test_what_a_command_says_in_confidence_is_known() -> None:
+    """Wherever its program prints it."""
+    found = secrets_of(
+        ["A=1", "python", "train.py", "--api-key", "sk-12345678", "--hub-token=hf_12345"], {"HF_TOKEN": "x"}
+    )
+
+    assert ["sk-12345678", "hf_12345", "x"] == found
+    assert "key ***" == cleaned("key sk-12345678", found)
 
 
 def test_a_number_may_be_a_count() -> None:
     """Where a name can mean both."""
     assert not is_secret("--num-token", "512")
+    assert not is_secret("--low-pass", "0.5")
+    assert not is_secret("ntoken", 33278)
     assert is_secret("--db-password", "512")
 
 

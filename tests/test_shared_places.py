@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -93,12 +94,18 @@ def a_connection(path: Path) -> Reads:
     return Reads(lambda i: (client.sendall(b"?"), client.recv(6)))
 
 
+def a_pipe(path: Path) -> Reads:
+    source = subprocess.Popen(["cat", path], stdout=subprocess.PIPE)
+    return Reads(lambda i: source.stdout.read(4))
+
+
 SHARED = [a_descriptor, a_class_attribute, a_slot, a_partial, a_generator, an_iterator_over_lines, a_connection]
 
 
 def found(data: Any, batches: int = 20) -> str:
     """Return what is found of a data set of which some batches are made."""
     places = SharedPlaces()
+    places.epoch_begins(data)
     for batch in range(batches):
         places.asked(data)
         for i in range(4):
@@ -120,7 +127,7 @@ def test_a_place_that_moves_is_found(of: Callable[[Path], Reads], path: Path) ->
     assert ("a connection" if of is a_connection else "rows.bin") == found(of(path))
 
 
-@pytest.mark.parametrize("of", [a_class_attribute, a_slot, a_partial, a_generator, a_connection])
+@pytest.mark.parametrize("of", [a_class_attribute, a_slot, a_partial, a_connection, a_pipe])
 def test_what_is_open_is_found_before_a_batch_is_made(of: Callable[[Path], Reads], path: Path) -> None:
     """It may be read ahead so far that its place does not move."""
     assert opened(of(path))
@@ -145,11 +152,66 @@ def test_a_file_that_an_item_opens_is_its_own(path: Path) -> None:
     ]
 
 
-def test_a_log_that_is_written_is_no_data(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR])
+def test_a_log_that_is_written_is_no_data(flags: int, tmp_path: Path) -> None:
     """Its place moves, and nobody reads there."""
-    log = kept_open(tmp_path / "log.txt", os.O_WRONLY | os.O_CREAT)
+    log = os.open(tmp_path / "log.txt", flags | os.O_CREAT)
 
-    assert "" == found(Reads(lambda i: print(i, file=log, flush=True)))
+    assert "" == found(Reads(lambda i: os.write(log, b"line")))
+
+
+def test_what_others_hear_is_no_data() -> None:
+    """A tracker's connection hears something at any time, while a batch is made and between two."""
+    served = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(served.getsockname())
+    there, _ = served.accept()
+    places, data = SharedPlaces(), Reads(int)
+    places.epoch_begins(data)
+    for _ in range(20):
+        places.asked(data)
+        there.sendall(b"of the tracker")
+        client.recv(100)
+        places.made(data)
+        there.sendall(b"and more")
+        client.recv(100)
+
+    assert {} == places.found
+
+
+def test_a_look_leaves_connections_as_they_are() -> None:
+    """A socket that waits still does, whatever sockets of Python's are told to do from now on."""
+    here, there = socket.socketpair()
+    socket.setdefaulttimeout(10)
+    try:
+        found(Reads(int))
+    finally:
+        socket.setdefaulttimeout(None)
+    there.sendall(b"x")
+
+    assert os.get_blocking(here.fileno())
+    assert b"x" == here.recv(1)
+
+
+@pytest.mark.parametrize(("opens", "said"), [("in_init", "rows.bin"), ("in_iter", "")])
+def test_an_iterator_opens_a_file_of_its_own(opens: str, said: str, path: Path) -> None:
+    """Each worker makes an iterator. What the data set itself holds they share."""
+
+    class Lines(torch.utils.data.IterableDataset):
+        def __init__(self) -> None:
+            self.lines = iter(kept_open(path)) if opens == "in_init" else None
+
+        def __iter__(self) -> Iterator[bytes]:
+            return map(bytes, self.lines or iter(kept_open(path)))
+
+    data, places = Lines(), SharedPlaces()
+    places.epoch_begins(data)
+    rows = iter(torch.utils.data.DataLoader(data, batch_size=2000, collate_fn=list))
+    for _ in range(5):
+        places.asked(data)
+        next(rows)
+        places.made(data)
+
+    assert said == places.found.get(id(data), "")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +228,7 @@ def test_a_log_that_is_written_is_no_data(tmp_path: Path) -> None:
 def test_what_is_changed_in_its_place_is_found(held: Any, change: Callable[[Any], Any]) -> None:
     """Between two batches by the program, and not by the data set while it makes one."""
     data, untouched = Reads(int), Reads(int)
-    data.held = untouched.held = held
+    data.held, untouched.held = held, [0] * 9
     changes = ChangesBetween()
     for one in (data, untouched):
         changes.epoch_begins(one)
@@ -176,6 +238,6 @@ def test_what_is_changed_in_its_place_is_found(held: Any, change: Callable[[Any]
     change(held)
     changes.asked(data)
     changes.made(untouched)
-
+    changes.asked(untouched)
     assert ".held" == changes.within[id(data)]
     assert id(untouched) not in changes.within

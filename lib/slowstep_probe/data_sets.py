@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import dis
 import fcntl
 import functools
 import inspect
@@ -14,8 +16,10 @@ import socket
 import stat
 import sys
 import types
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -35,7 +39,11 @@ FILES: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("lmdb", "Environment"): lambda one: True,
     ("netCDF4", "Dataset"): lambda one: one.isopen(),
     ("tables", "File"): lambda one: bool(one.isopen),
-    ("socket", "socket"): lambda one: bool(one.getpeername()),
+    ("socket", "socket"): lambda one: one.getpeername() is not None,
+    ("multiprocessing", "Connection"): lambda one: not one.closed and one.readable,
+    ("psycopg2", "connection"): lambda one: not one.closed,
+    ("psycopg", "Connection"): lambda one: not one.closed,
+    ("pymysql", "Connection"): lambda one: bool(one.open),
 }
 """Classes whose objects stand for a file with a place in it or for a connection, each with a function that tells
 whether it is open."""
@@ -48,7 +56,7 @@ GENERATORS: dict[tuple[str, str], Callable[[Any], Any]] = {
 }
 """Classes whose objects give random numbers, each with a function that returns their state."""
 
-WHOLE = ("datasets.", "pyarrow.", "numpy", "torch", "pandas.")
+WHOLE = ("datasets.", "pyarrow.", "numpy", "torch", "pandas.", "logging", "multiprocessing.")
 """Packages whose objects are not looked into; but the data sets that PyTorch makes of others are."""
 
 OF_OTHERS = "torch.utils.data."
@@ -94,8 +102,6 @@ def _parts(one: Any) -> Iterator[tuple[str, Any]]:
         for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=False):
             with contextlib.suppress(ValueError):  # it is empty so far
                 yield f".{name}", cell.cell_contents
-    elif isinstance(one, types.GeneratorType):
-        yield from ((f".{name}", value) for name, value in (one.gi_frame.f_locals if one.gi_frame else {}).items())
     elif isinstance(one, (list, tuple)):
         yield from ((f"[{i}]", value) for i, value in enumerate(one[:20]) if not isinstance(value, PLAIN))
     elif isinstance(one, dict):
@@ -120,7 +126,7 @@ def _attributes(one: Any) -> dict[str, Any]:
             if isinstance(value, types.MemberDescriptorType):
                 with contextlib.suppress(AttributeError):  # nothing is in the slot so far
                     found[name] = getattr(one, name)
-            elif not (name.startswith("__") or callable(value) or hasattr(value, "__get__")):
+            elif not (name.startswith("__") or callable(value) or hasattr(type(value), "__get__")):
                 found[name] = value
     own = getattr(one, "__dict__", None)
     return found | (dict(own) if isinstance(own, dict) else {})
@@ -129,7 +135,8 @@ def _attributes(one: Any) -> dict[str, Any]:
 def _is_open(one: Any) -> bool:
     if isinstance(one, io.IOBase):
         try:
-            return not one.closed and one.readable() and stat.S_ISREG(os.fstat(one.fileno()).st_mode)
+            kind = stat.S_IFMT(os.fstat(one.fileno()).st_mode) if not one.closed and one.readable() else 0
+            return kind in (stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
         except (OSError, ValueError):
             return False
     is_open = FILES.get(_kind(one))
@@ -143,63 +150,121 @@ class SharedPlaces:
     """Notes which data sets read at the place of a file, or from a connection, that was open before their first batch.
 
     However the code comes by it: what counts is a descriptor whose place moves while a batch is made. One that an item
-    opens where it is asked for is each worker's own.
+    or an iterator opens is each worker's own. By a connection others may hear something at any time, so it counts if
+    it hears in several batches, and never between two.
     """
 
     def __init__(self) -> None:
         self.found: dict[int, str] = {}
         """The file or the connection, by the data set's identity."""
-        self._first: dict[int, dict[int, Any]] = {}
-        """What was open before the first batch, by descriptor, each with the file that it stands for."""
-        self._before: dict[int, dict[int, int]] = {}
-        self._batches: Counter[int] = Counter()
+        self._looks: dict[int, _Look] = {}
+
+    def epoch_begins(self, data: Any) -> None:
+        """Look at what is open before a data set's loader begins its first epoch."""
+        known = self._looks.get(id(data))
+        if known is None or known.of() is not data:
+            self.found.pop(id(data), None)
+            self._looks[id(data)] = _Look(_reference(data), {fd: place.file for fd, place in _places().items()})
 
     def asked(self, data: Any) -> None:
         """Look at what is open before one of a data set's first batches is made."""
-        self._batches[id(data)] += 1
-        if id(data) in self.found or self._batches[id(data)] > PLACES_LOOKED_AT:
+        look = self._looks.get(id(data))
+        if look is None or id(data) in self.found or look.batches >= PLACES_LOOKED_AT:
             return
-        places = _places()
-        first = self._first.setdefault(id(data), {fd: file for fd, (file, _) in places.items()})
-        self._before[id(data)] = {fd: at for fd, (file, at) in places.items() if first.get(fd) == file}
+        look.batches += 1
+        look.before = {fd: place for fd, place in _places().items() if look.first.get(fd) == place.file}
+        moved = {fd for fd, place in look.before.items() if fd in look.after and place.at != look.after[fd].at}
+        look.heard_between |= {fd for fd in moved if look.before[fd].size is None}
 
     def made(self, data: Any) -> None:
         """Look at it after a batch was made."""
-        before = self._before.pop(id(data), {})
-        after = _places() if before else {}
-        moved = [fd for fd, at in before.items() if fd in after and after[fd][1] != at]
-        if moved:
-            self.found[id(data)] = _name_of(moved[0])
+        look = self._looks.get(id(data))
+        if look is None or not look.before:
+            return
+        before, look.before, look.after = look.before, {}, _places()
+        for fd, was in before.items():
+            now = look.after.get(fd)
+            if now is None or now.at == was.at or now.size != was.size:  # one that grew was written, as a log is
+                continue
+            look.moved[fd] += 1
+            if was.size is not None or (look.moved[fd] >= HEARD and fd not in look.heard_between):
+                self.found[id(data)] = _name_of(fd)
+                return
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an open file stands, or how much came by a connection."""
+
+    file: Any
+    """What tells that the descriptor is still that of the same file."""
+    at: int
+    size: int | None
+    """The size of the file; None for a connection."""
+
+
+@dataclass
+class _Look:
+    """What was seen of the places of one data set's files."""
+
+    of: Callable[[], Any]
+    """The data set, as long as it is there."""
+    first: dict[int, Any]
+    """What was open before its first epoch, by descriptor."""
+    batches: int = 0
+    before: dict[int, _Place] = field(default_factory=dict)
+    after: dict[int, _Place] = field(default_factory=dict)
+    moved: Counter[int] = field(default_factory=Counter)
+    heard_between: set[int] = field(default_factory=set)
 
 
 PLACES_LOOKED_AT = 50
 """The batches of a data set of which it is looked at whether the place of an open file moves. Many small reads may be
 served by what was read ahead."""
 
+HEARD = 3
+"""The batches from which on a connection by which something comes is the data set's."""
+
 TCP_INFO, RECEIVED = 256, slice(128, 136)
 """The bytes that the kernel tells of a connection, and where the bytes received stand in them (linux/tcp.h)."""
 
 
-def _places() -> dict[int, tuple[Any, int]]:
-    """Return what this process has open to read, by descriptor: which file it is, and how far it was read."""
-    found: dict[int, tuple[Any, int]] = {}
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
+def _reference(data: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(data)
+    except TypeError:  # a list
+        return lambda: data
+
+
+def _places() -> dict[int, _Place]:
+    """Return what this process has open to read beside its standard streams, by descriptor."""
+    found: dict[int, _Place] = {}
+    together = _trains_together()
+    standard = set[tuple[int, int]]()
+    for fd in sorted(map(int, os.listdir("/proc/self/fd"))):
         with contextlib.suppress(OSError):
             told = os.fstat(fd)
-            if stat.S_ISREG(told.st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY:
-                found[fd] = ((told.st_dev, told.st_ino), os.lseek(fd, 0, os.SEEK_CUR))
-            elif stat.S_ISSOCK(told.st_mode) and not _trains_together():
-                found[fd] = (told.st_ino, _received(fd))
+            if fd <= 2:
+                standard.add((told.st_dev, told.st_ino))
+            elif (told.st_dev, told.st_ino) in standard:
+                continue
+            elif stat.S_ISREG(told.st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY:
+                found[fd] = _Place((told.st_dev, told.st_ino), os.lseek(fd, 0, os.SEEK_CUR), told.st_size)
+            elif stat.S_ISSOCK(told.st_mode) and not together:
+                found[fd] = _Place(told.st_ino, _received(fd), None)
     return found
 
 
 def _received(descriptor: int) -> int:
-    """Return the bytes that came by a connection so far; OSError for one that does not count them."""
-    with socket.socket(fileno=os.dup(descriptor)) as one:
-        if one.family not in (socket.AF_INET, socket.AF_INET6):
-            return 0
-        return int.from_bytes(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO)[RECEIVED], sys.byteorder)
+    """Return the bytes that came by a connection so far; OSError for one that does not count them.
+
+    A socket object of Python's would set whether the connection blocks, for all that have it.
+    """
+    told, size = ctypes.create_string_buffer(TCP_INFO), ctypes.c_uint32(TCP_INFO)
+    asked = (descriptor, socket.IPPROTO_TCP, socket.TCP_INFO, told, ctypes.byref(size))
+    if ctypes.CDLL(None).getsockopt(*asked) or size.value < RECEIVED.stop:
+        raise OSError
+    return int.from_bytes(told.raw[RECEIVED], sys.byteorder)
 
 
 def _trains_together() -> bool:
@@ -265,7 +330,8 @@ def _named(data: Any) -> Iterator[tuple[str, Any]]:
             continue
         function = inspect.unwrap(getattr(type(data), method))
         code, variables = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-        yield from ((name, variables[name]) for name in getattr(code, "co_names", ()) if name in variables)
+        named = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"} if code else ()
+        yield from ((name, variables[name]) for name in named if name in variables)
 
 
 class ChangesBetween:
@@ -287,14 +353,12 @@ class ChangesBetween:
     def epoch_begins(self, data: Any) -> None:
         """Look at a data set before its loader begins an epoch."""
         data = innermost(data)
-        self._compare(data, self.between)
-        self._known[id(data)] = _values(data)
+        self._known[id(data)] = self._compare(data, self.between)
 
     def asked(self, data: Any) -> None:
         """Look at a data set before a batch is made of it."""
         data = innermost(data)
-        self._compare(data, self.within)
-        self._asked[id(data)] = _values(data)
+        self._asked[id(data)] = self._compare(data, self.within)
 
     def made(self, data: Any) -> None:
         """Look at a data set after a batch was made of it."""
@@ -303,13 +367,13 @@ class ChangesBetween:
         self._own.setdefault(id(data), set()).update(_changed(asked, now) if asked else ())
         self._known[id(data)] = now
 
-    def _compare(self, data: Any, found: dict[int, str]) -> None:
-        known = self._known.get(id(data))
-        if known is None or id(data) in found:
-            return
-        changed = [name for name in _changed(known, _values(data)) if name not in self._own.get(id(data), ())]
-        if changed:
-            found[id(data)] = changed[0]
+    def _compare(self, data: Any, found: dict[int, str]) -> dict[str, Any]:
+        """Return the values of a data set, and note what others they are than those that are known."""
+        known, now = self._known.get(id(data)), _values(data)
+        if known is not None and id(data) not in found:
+            changed = [name for name in _changed(known, now) if name not in self._own.get(id(data), ())]
+            found.update({id(data): changed[0]} if changed else {})
+        return now
 
 
 def innermost(data: Any) -> Any:
@@ -326,7 +390,7 @@ def _values(data: Any) -> dict[str, Any]:
     return {f".{key}": value if isinstance(value, PLAIN) else _state(value) for key, value in list(own.items())}
 
 
-ITEMS = 2_000
+ITEMS = 500
 """The items of a container of which it is looked at whether they are others; of a larger one some are."""
 
 
@@ -342,7 +406,7 @@ def _state(one: Any) -> Any:
         return id(one), len(one), hash(tuple(map(id, islice(one.values() if isinstance(one, dict) else one, ITEMS))))
     if isinstance(one, torch.Tensor):
         return id(one), 0 if one.is_inference() else one._version
-    if _kind(one) in (("numpy", "ndarray"), ("numpy", "memmap")) and one.size and not one.dtype.hasobject:
+    if _kind(one) == ("numpy", "ndarray") and one.size and one.flags.writeable and not one.dtype.hasobject:
         return id(one), hash(one.flat[:: 1 + one.size // ITEMS].tobytes())
     return id(one)
 

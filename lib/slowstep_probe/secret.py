@@ -5,15 +5,21 @@ A record that must hold one, since it says how to train, can be read by its owne
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, AnyStr
 
 LAST = frozenset({"token", "key", "auth", "pwd", "pat", "pass", "bearer", "cookie", "cookies", "dsn"})
 """Words that name a secret where they end a name: `hub_token`, `WANDB_API_KEY`."""
 
-ANYWHERE = re.compile(r"secret|password|passwd|passphrase|credential|apikey|authtoken|privatekey|(?<=\w)token$")
+ANYWHERE = re.compile(
+    r"secret|password|passwd|passphrase|credential|"
+    r"(?:access|api|auth|encryption|private|signing)key|"
+    r"(?:access|api|auth|bot|hf|hub|git|github|gitlab|id|refresh|session|slack|user)token|"
+    r"^(?:admin|db|ftp|my|mysql|pg|root|smtp|sql|ssh|user)pass$"
+)
 """Parts of words that name one wherever they stand in a name: `PGPASSWORD`, `hubtoken`."""
 
 SEVERAL = frozenset({"tokens", "keys"})
@@ -22,21 +28,20 @@ OF_ACCESS = frozenset(
 )
 """Words of several secrets, and one of the words that stand before them then: the tokens of a text are none."""
 
-VARIANTS = re.compile(r"\d+|read|write|ro|rw|b64|base64|prod|dev|test|staging|old|new")
+VARIANTS = re.compile(r"\d+|read|write|ro|rw|b64|base64|pem|prod|dev|test|staging|old|new")
 """Words behind those that name a secret: `GITHUB_TOKEN_2`, `PRIVATE_KEY_B64`."""
 
 OF_TEXTS = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image", "special", "stop", "start", "end"})
 """Words before `token` with which it is one of a text."""
 
-IN_TEXTS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"(\w[\w+.-]{0,20}://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)",
-        r"(\b(?:bearer|basic)\s{1,3})[\w.~+/=-]{12,}",
-        r"(\b(?:password|passwd|pwd|accountkey|sharedaccesskey|api_?key)\s?=\s?)[^\s;&'\"]{3,200}",
-    )
+IN_TEXTS = (
+    r"(\b(?!docker|oci)\w[\w+.-]{0,20}://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)",
+    r"(\b\w[\w+.-]{0,20}://)[^\s/:@]{20,200}(?=@)",
+    r"(\bauthorization['\"]?\s?[:=]\s?['\"]?(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}",
+    r"(\bbearer\s{1,3})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{20,}",
+    r"(\b(?:password|passwd|accountkey|sharedaccesskey|api_?key)['\"]?\s?[=:]\s?['\"]?)(?!/)[^\s;&,)'\"]{3,200}",
 )
-"""Secrets by the words before them: the password of a URL, of an HTTP header and of a connection string."""
+"""Secrets by the words before them: what stands for a user in a URL, in an HTTP header, behind `password=`."""
 
 LONG = 8
 """The letters from which on a value that some secret variable of the environment has is taken for that secret."""
@@ -53,16 +58,32 @@ def is_secret(name: object, value: object) -> bool:
         return any(map(_is_named_anywhere, _words(str(name))[-1:]))
     if not isinstance(value, str) or not value:
         return False
-    return _names_a_secret(str(name), value) or cleaned(value) != value
+    return _names_a_secret(str(name), value) or any(known in value for known in _known())
 
 
-def cleaned(text: str) -> str:
-    """Return a text, an error's say, with `***` in place of the secrets in it that are known or told by their place."""
-    for known in _known():
+def cleaned(text: str, also: Sequence[str] = ()) -> str:
+    """Return a text, an error's say, with `***` in place of the secrets in it.
+
+    They are known by the environment, by the words before them, or as those that are named `also`.
+    """
+    for known in sorted({*_known(), *(one for one in also if len(one) >= LONG)}, key=len, reverse=True):
         text = text.replace(known, HIDDEN)
-    for pattern in IN_TEXTS:
+    for pattern in _patterns(str):
         text = pattern.sub(rf"\1{HIDDEN}", text)
     return text
+
+
+@functools.cache
+def _patterns(kind: type[AnyStr]) -> tuple[re.Pattern[AnyStr], ...]:
+    return tuple(re.compile(one if kind is str else one.encode(), re.IGNORECASE) for one in IN_TEXTS)  # type: ignore
+
+
+def secrets_of(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Return the secrets among the words of a command, and among the variables that it sets."""
+    shown = hidden(words)
+    options = [word for word, one in zip(words, shown, strict=True) if one == HIDDEN]
+    options += [word.partition("=")[2] for word, one in zip(words, shown, strict=True) if one.endswith(f"={HIDDEN}")]
+    return options + [value for name, value in env.items() if is_secret(name, value)]
 
 
 def masked(name: object, value: Any, leave_out: bool = False) -> Any:
@@ -78,7 +99,7 @@ def masked(name: object, value: Any, leave_out: bool = False) -> Any:
     if isinstance(value, list):
         is_command = all(isinstance(one, str) for one in value) and not _names_a_secret(str(name))
         return hidden(value) if is_command else [masked(name, one, leave_out) for one in value]
-    return value
+    return cleaned(value) if isinstance(value, str) else value
 
 
 def _is_all_secret(name: object, value: Any) -> bool:
@@ -103,7 +124,7 @@ def hidden(words: Sequence[str]) -> list[str]:
         elif is_secret(before if before.startswith("-") and "=" not in before else "", word):
             shown.append(HIDDEN)
         else:
-            shown.append(word)
+            shown.append(cleaned(word))
     return shown
 
 
@@ -121,14 +142,21 @@ def _names_a_secret(name: str, value: str = "") -> bool:
         words.pop()
     *before, last = words or [""]
     last = last.rstrip("0123456789")
-    if value.isdecimal() or (last == "token" and OF_TEXTS & {*before}):
+    if _is_number(value) or (last == "token" and OF_TEXTS & {*before}):
         return False
     return last in LAST or (last in SEVERAL and bool(OF_ACCESS & {*before}))
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_named_anywhere(word: str) -> bool:
-    """Return whether a word of a name says that it is a secret, and is no token of a text (`padtoken`)."""
-    return ANYWHERE.search(word) is not None and word.removesuffix("token") not in OF_TEXTS
+    return ANYWHERE.search(word) is not None
 
 
 AT_FIRST = dict(os.environ)
@@ -137,13 +165,19 @@ AT_FIRST = dict(os.environ)
 
 def _known() -> list[str]:
     """Return the values of the environment's variables that are secrets by their names. A path is none (`PWD`)."""
-    every = {(name, value) for env in (AT_FIRST, os.environ) for name, value in env.items()}
+    return _known_in(tuple(os.environ.items()))
+
+
+@functools.lru_cache(maxsize=1)
+def _known_in(now: tuple[tuple[str, str], ...]) -> list[str]:
+    """Return them of an environment and of the first one. They are asked for of many texts."""
+    every = {*AT_FIRST.items(), *now}
     named = {value for name, value in every if len(value) >= LONG and _names_a_secret(name, value)}
     return sorted((v for v in named if not (os.path.isabs(v) and os.path.exists(v))), key=len, reverse=True)
 
 
 class Cleaner:
-    """Cleans an output that comes in pieces: a secret may lie in two of them."""
+    """Cleans an output that comes in pieces: a secret of the environment may lie in two of them."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -152,15 +186,23 @@ class Cleaner:
     def cleaned(self, text: bytes) -> bytes:
         """Return the text so far without secrets. What may be the beginning of one comes with the next piece."""
         text = self._held + text
-        for known in self._known:
-            text = text.replace(known, HIDDEN.encode())
-        kept = max((_begun(text, known) for known in self._known), default=0)
-        self._held = text[len(text) - kept :]
-        return text[: len(text) - kept]
+        end = len(text) - max((_begun(text, known) for known in self._known), default=0)
+        for known in self._known:  # none is cut in two
+            at = text.find(known, max(0, end - len(known) + 1))
+            end = at if -1 < at < end < at + len(known) else end
+        self._held = text[end:]
+        return self._without(text[:end])
 
     def rest(self) -> bytes:
         """Return what was held back once nothing more comes."""
         text, self._held = self._held, b""
+        return self._without(text)
+
+    def _without(self, text: bytes) -> bytes:
+        for known in self._known:
+            text = text.replace(known, HIDDEN.encode())
+        for pattern in _patterns(bytes):
+            text = pattern.sub(rb"\1" + HIDDEN.encode(), text)
         return text
 
 

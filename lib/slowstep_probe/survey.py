@@ -236,6 +236,7 @@ class Survey:
     def _epoch_asked(self, original: Any, loader: Any) -> Any:
         if id(loader.dataset) not in self._opened:
             self._opened[id(loader.dataset)] = looking(opened)(loader.dataset) or ""
+        looking(self._places.epoch_begins)(loader.dataset)
         looking(self._changes.epoch_begins)(loader.dataset)
         return original(loader)
 
@@ -390,7 +391,9 @@ class Survey:
     def _program_started(self, words: Any) -> None:
         """Note a program in Python that is started beside this one: it may be the one that trains."""
         words = [os.fsdecode(word) for word in words] if isinstance(words, (list, tuple)) else []
-        if len(words) > 1 and os.path.basename(words[0]).startswith("python") and words[1] != "-c":
+        program = next((word for word in words[1:] if not word.startswith("-")), "")
+        is_python = bool(words) and os.path.basename(words[0]).startswith("python")
+        if is_python and program.endswith(".py") and kind_of(os.path.abspath(program)) == "user":
             self.note("started", shlex.join(hidden(words)), {})
 
 

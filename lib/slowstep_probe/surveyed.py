@@ -182,6 +182,7 @@ class Watched:
         self._collector = Collector()
         self._told = threading.Lock()
         self._main, self._process = threading.get_ident(), os.getpid()
+        self._exit = os._exit
 
     def start(self) -> None:
         """Begin to watch the time."""
@@ -193,14 +194,16 @@ class Watched:
         sys.addaudithook(self._runs_another)
 
     def _exits(self, original: Any, status: int) -> None:
-        if os.getpid() == self._process and not self._told.locked():
+        if os.getpid() == self._process:
             self.failed = status != 0 and not self.beyond_epoch
             self.tell(f"it called os._exit({status})")
         original(status)
 
     def _runs_another(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "os.exec" or os.getpid() != self._process or self._told.locked():
+        if event != "os.exec" or os.getpid() != self._process or not os.access(arguments[0], os.X_OK):
             return
+        if self.boundaries > 1:
+            self.tell("its process ran another program (os.exec)")
         words = shlex.join(hidden([os.fsdecode(word) for word in arguments[1]]))
         self._told.acquire()
         self._send({"refused": f"it has its process run another program (os.exec), `{words}`; {NAME_THAT}"})
@@ -314,7 +317,7 @@ class Watched:
                 threading.Event().wait()
         with os.fdopen(self.asked["result"], "w") as out:
             out.write(json.dumps(found, default=str) + "\n")
-        os._exit(0)
+        self._exit(0)
 
     def _training(self) -> dict[str, Any]:
         """Return what the probe saw of the training."""

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from slowstep.audit.equal_work import faster_is_less
+from slowstep.audit.equal_work import OF_PRICE, faster_is_less
 from slowstep.audit.figures import Figure, exact, figure, shown
 from slowstep.audit.findings import Finding, FindingKind, spread, times
 from slowstep.audit.outliers import SLIPS
@@ -22,7 +22,7 @@ MIXED = {
 }
 """Counts that people confuse with each other."""
 
-RISE = re.compile(r"\b(faster|quicker|more|higher|increase|rise)", re.IGNORECASE)
+RISE = re.compile(r"\b(faster|quicker|more|higher|increase|rise|speed-?up)", re.IGNORECASE)
 FALL = re.compile(
     r"\b(slower|less|lower|fewer|shorter|cheaper|drop|fall|fell|decrease|reduc|loss|lost|down|sav(?:e|ing)|cut)",
     re.IGNORECASE,
@@ -123,10 +123,11 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     unsigned = not RISE.search(given.text) and (not is_speed or bool(FALL.search(given.text)))
     follows = _percent(before, after, said, unsigned)
     inverse = 100 * (before / after - 1)  # 2.10 s in place of 1.49 are "41 % faster"
-    of_speed = is_time and given.quantity != "cost" and not FALL.search(given.text) and after.low > 0
+    rises = RISE.search(given.text) is not None
+    of_speed = is_time and given.quantity not in OF_PRICE and after.low > 0 and (rises or not FALL.search(given.text))
     if not said.meets(follows) and not (of_speed and said.low > 0 and said.meets(inverse)):
         said_percent = f"{str(given.percent).rstrip('% ')} %"
-        faster = of_speed and bool(RISE.search(given.text)) and inverse.low > 0
+        faster = of_speed and rises and inverse.low > 0
         change = f"{spread(inverse, unit=' %')} more a second" if faster else spread(follows, unit=" %")
         text = f"from {given.before} to {given.after} is {change}, and not {said_percent}"
         return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from slowstep.audit.differences import changed, differences
 from slowstep.audit.disputed import disputed, gains_without
 from slowstep.audit.equal_work import (
+    OF_PRICE,
     WHOLE,
     WORK,
     counts_steps,
@@ -151,7 +152,7 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str, sta
 
 
 def _good(unit: str) -> str:
-    return "cheap" if unit.startswith("cost") else "fast"
+    return "cheap" if unit.startswith(tuple(TITLES[q] for q in OF_PRICE)) else "fast"
 
 
 def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
@@ -162,7 +163,8 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
         return PADDED
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
-    alone = unknown and claim.quantity != "cost" and unit == TITLES["seconds"]  # no other figure counts equal work
+    # no other figure counts equal work
+    alone = unknown and claim.quantity not in OF_PRICE and unit == TITLES["seconds"]
     if alone or (unknown and not whole.meets(gain)):  # type: ignore[union-attr]
         return UNKNOWN
     differ = changed(a.settings, b.settings).keys()
@@ -260,9 +262,9 @@ def _by_epochs(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
         return []
     other = next(u for u in reversed(speeds) if u != unit)
     work = work_done("seconds_per_epoch", a, b) if "epoch" in other else None
-    if (work and not work[0].meets(exact(1))) or not (gain.low - 1) * (speeds[other].middle - 1) < 0:
+    if (work and not work[0].meets(exact(1))) or not (gain.middle - 1) * (speeds[other].middle - 1) < 0:
         return []
-    if min(abs(g.middle - 1) for g in (gain, speeds[other])) <= CONSEQUENCE or gain.meets(speeds[other]):
+    if min(abs(g.middle - 1) for g in (gain, speeds[other])) <= CONSEQUENCE or gain.meets(exact(1)):
         return []
     text = f"{read_by(other)} it is {times(speeds[other].middle)} as fast, and an epoch is the same data"
     return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]

@@ -11,9 +11,12 @@ from slowstep.audit.run import TEXT, Run, batches
 WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
 """Speeds and times; the more equal the work that they count, the earlier they come. An epoch is the same data."""
 
-WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours", "cost")
+WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours", "cost", "device_hours")
 """Times and costs of all that a run did. They include saves and evaluations, which steps do not."""
 
+
+OF_PRICE = ("cost", "device_hours")
+"""What all that a run did takes of money or of devices. A claim on it is read from that alone."""
 
 OTHER_TEXT = 0.1
 """The share by which the tokens of a sample may differ in two runs on the same text, whose batches differ."""
@@ -47,7 +50,7 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
         if gain:
             return _at_equal_work(unit, gain, a, b) if unit in WHOLE else (gain, TITLES[unit])
     before, after = a.tokens_at_full_length, b.tokens_at_full_length
-    if quantity != "cost" and a.packed == b.packed and before and after and before.bounded and after.bounded:
+    if quantity not in OF_PRICE and a.packed == b.packed and before and after and before.bounded and after.bounded:
         return after / before, "tokens/s, were every sample as long as it may be"
     return None, ""
 
@@ -72,7 +75,7 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
     If a claim is read from a whole time of known work, that comes first. Units that count samples are left out where
     only one run packs several samples into one.
     """
-    if quantity == "cost":
+    if quantity in OF_PRICE:
         yield quantity
         return
     if quantity in WHOLE and not lengths_differ(a, b) and work_done(quantity, a, b):
@@ -186,4 +189,4 @@ def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
 
 def faster_is_less(quantity: str) -> bool:
     """Return whether a quantity is a time or a cost, so that less of it is faster."""
-    return quantity.startswith(("seconds", "minutes", "hours", "cost"))
+    return quantity.startswith(("seconds", "minutes", "hours", *OF_PRICE))

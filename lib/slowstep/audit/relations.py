@@ -7,8 +7,9 @@ until nothing new follows. Where a figure is both given and computed, the two mu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from slowstep.audit.figures import Figure, exact, roughly
 
@@ -106,7 +107,7 @@ RELATIONS = (
     Relation("forward_passes_per_step", "micro_batches_per_step", ONE),
     Relation("backward_passes_per_step", "micro_batches_per_step", ONE),
     Relation("cost", "hours", "price_per_hour"),
-    Relation("device_hours", "hours", "devices"),
+    Relation("device_hours", "hours", "devices", least=True),
     Relation("steps", "saves", "save_steps", counted="saves"),
     Relation("seconds_saving", "saves", "seconds_per_save"),
 )
@@ -214,13 +215,12 @@ def solve(
     contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
     contradictions = [replace(c, devices=explaining_devices(c, reported, from_file)) for c in contradictions]
     parts = counted.get("micro_batches_per_step", exact(1))
-    contradictions = [replace(c, micro_batches=0 if c.devices else explaining_parts(c, parts)) for c in contradictions]
+    contradictions = _explained(contradictions, parts)
     explained = max((c.devices for c in contradictions), default=0)
     doubted = {c.quantity for c in contradictions if not (c.small or c.devices or c.micro_batches)}
     trusted = {q: f for q, f in given.items() if q not in doubted}
     by_parts = [c for c in contradictions if c.micro_batches]
-    for q in {q for c in by_parts for q in c.among & COUNT_STEPS.keys() & reported.keys()}:
-        trusted[q] = given[q] * parts if COUNT_STEPS[q] else given[q] / parts
+    trusted |= _of_whole_steps(reported, held, parts) if by_parts else {}
     if explained and "devices" in reported:
         trusted.pop("price_per_hour", None)
     elif explained:
@@ -242,6 +242,21 @@ def solve(
             for c in by_parts
         },
     )
+
+
+def _explained(contradictions: Sequence[Contradiction], parts: Figure) -> list[Contradiction]:
+    """Return contradictions with the micro-batches that explain them, where no devices do."""
+    return [replace(c, micro_batches=0 if c.devices else explaining_parts(c, parts)) for c in contradictions]
+
+
+def _of_whole_steps(reported: Mapping[str, Figure], held: Mapping[str, Figure], parts: Figure) -> Mapping[str, Figure]:
+    """Return the fewest figures of steps, turned from micro-batches into steps, with which nothing is contradicted."""
+    turned = {q: f * parts if COUNT_STEPS[q] else f / parts for q, f in reported.items() if q in COUNT_STEPS}
+    for number in range(1, len(turned) + 1):
+        for some in combinations(turned.items(), number):
+            if not any(c.micro_batches for c in _explained(_contradictions({**reported, **dict(some)}, held), parts)):
+                return dict(some)
+    return {}
 
 
 def _known(trusted: Mapping[str, Figure], assumed: Mapping[str, Figure]) -> dict[str, Figure]:

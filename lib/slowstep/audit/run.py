@@ -72,6 +72,9 @@ READ_FROM = (
 
 WRITE = "Write 1.4 for 40 % more a second, '1/3' for three times slower, '>1' for faster by any amount."
 
+STATED = ("speed_up", "scaling_efficiency")
+"""Ratios to another row, which a table states beside what it measured."""
+
 SHARES = ("mfu", "hfu", "scaling_efficiency")
 """Percentages. One that is written as a share, up to 1 and without a sign, is turned into a percentage."""
 
@@ -382,6 +385,8 @@ def _read(
     into: dict[str, Figure], name: str, value: object, key: str, problems: list[str], share: bool = False
 ) -> None:
     try:
+        if name == "speed_up" and "%" in str(value):
+            raise ValueError(f"found {value!r}; write how many times as fast it is, 1.35 for 35 % more a second")
         if name in OF_MONEY and isinstance(value, str):
             value = CURRENCY.sub("", value)
         found = _percentage(value, share) if name in SHARES else figure(value, counted=name in COUNTS)

@@ -17,29 +17,34 @@ SPEED_UP, EFFICIENCY = "speed_up", "scaling_efficiency"
 def stated_ratios(runs: Sequence[Run]) -> list[Finding]:
     """Find speed-ups and efficiencies that no figure of their row beside those of a reference gives.
 
-    The reference is a row above with a speed-up of 1, or an efficiency of 100 %. Any figure that gives it will do, even
-    one that counts other work: whether that is a fair comparison is another question.
+    The reference is a row above with a speed-up of 1, or an efficiency of 100 %, or the row directly above. Any figure
+    that gives it will do, even one that counts other work: whether that is a fair comparison is another question.
     """
     found: list[Finding] = []
     for quantity, unit in ((SPEED_UP, 1), (EFFICIENCY, 100)):
         references: list[Run] = []
-        for run in runs:
-            said = run.given.get(quantity)
-            if said is None or not run.measured:
-                continue
+        above: Run | None = None
+        for run in (run for run in runs if run.measured and quantity in run.given):
+            said = run.given[quantity]
             if said.meets(exact(unit)):
                 references.append(run)
-            elif references:
-                found += _unlike(run, said, references, quantity)
+            elif references and above:
+                found += _unlike(run, said, [*references, above], quantity)
+            above = run
     return found
 
 
 def _unlike(run: Run, said: Figure, references: Sequence[Run], quantity: str) -> list[Finding]:
     """Return a finding if no figure of the row gives what is said beside any reference."""
     gains = [(reference, *gain) for reference in references for gain in _gains(reference, run)]
+    # where each device has its own batch, a step of twice the devices is twice the work (weak scaling)
+    several = {r.label: run.devices / r.devices for r in references if "devices" in r.given and "devices" in run.given}
     if quantity == EFFICIENCY:
-        gains = [(r, 100 * gain / (run.devices / r.devices), unit) for r, gain, unit in gains if _counted(r, run)]
-    if not gains or any(gain.gap(said) <= CONSEQUENCE for _, gain, _ in gains):
+        allowed = [100 * gain / by for r, gain, _ in gains for by in (several.get(r.label), exact(1)) if by]
+        gains = [(r, 100 * gain / several[r.label], unit) for r, gain, unit in gains if r.label in several]
+    else:
+        allowed = [gain * by for r, gain, _ in gains for by in (exact(1), several.get(r.label)) if by]
+    if not gains or any(gain.gap(said) <= CONSEQUENCE for gain in allowed):
         return []
     reference, gain, unit = gains[0]
     if quantity == EFFICIENCY:
@@ -63,7 +68,3 @@ def _gains(a: Run, b: Run) -> Iterator[tuple[Figure, str]]:
         gain = read_from(quantity, a, b)
         if gain is not None:
             yield gain, TITLES[quantity]
-
-
-def _counted(a: Run, b: Run) -> bool:
-    return "devices" in a.given and "devices" in b.given

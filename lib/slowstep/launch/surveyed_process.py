@@ -26,7 +26,7 @@ from slowstep_probe.processes.scratch import folder_prefix, remove_folder
 from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_process_tree
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.rank import Group
-from slowstep_probe.secret import cleaned
+from slowstep_probe.secret import cleaned, secrets_of
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
@@ -142,7 +142,7 @@ def _told_from(
                 end_process_tree(process.pid)
                 process.wait()
             end_adopted(mark)
-        output = cleaned(_end_of(log))
+        output = cleaned(_end_of(log), secrets_of(command.words, command.env))
     if group is not None and not group.leads and not line:
         return {}
     if left:

@@ -38,10 +38,14 @@ SHARED_MEMORY = "/dev/shm"
 
 OF_NVIDIA = "/dev/nvidiactl"
 """The device of NVIDIA's driver. Processes that pass each other memory of a GPU, two arms say, have to see the same
-shared memory, so files of others in it are protected by themselves there."""
+shared memory, so the folders in it are protected one by one there, and single files are not."""
 
-OF_LIBRARIES = re.compile(r"(?:cuda|nccl|nvidia|sem|torch|psm|pymp|__KMP|mp)[-_.]")
-"""The beginnings of the names of what libraries have in shared memory. They end it themselves."""
+TMPFS_FOR_USERS = (6, 6)
+"""The first version of Linux whose tmpfs can be the upper layer of an ordinary user's overlay."""
+
+GLIBC = (2, 34)
+"""The first version of glibc that has its shared memory in /dev/shm whatever is mounted there. An earlier one looks for
+a tmpfs, which an overlay is not (its sysdeps/unix/sysv/linux/shm-directory.c)."""
 
 
 LARGEST_COPY = 2**30
@@ -106,16 +110,16 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     # paths below an overlay lead into it, so what lies underneath is reached by descriptors
     files = [path for path, (kind, read_only) in mounted.items() if not (read_only or VIRTUAL.fullmatch(kind))]
     files = [path for path in files if os.path.isfile(path) and not any(_below(path, top) for top in OF_SYSTEM)]
-    if _is_writable_memory(mounted) and not _own_shared_memory(libc, found.folder, as_user):
-        inside = [entry for entry in os.scandir(SHARED_MEMORY) if not OF_LIBRARIES.match(entry.name)]
-        targets += [entry.path for entry in inside if entry.is_dir(follow_symlinks=False)]
-        files += [entry.path for entry in inside if entry.is_file(follow_symlinks=False)]
+    in_memory = _is_writable_memory(mounted)
+    own_memory = in_memory and _may_be_its_own([folder, *writable], as_user)
+    if in_memory and not own_memory:
+        targets += _folders_in_memory([folder, *writable])
     inner = [path for path in mounted if path not in targets and any(_below(path, target) for target in targets)]
     for number, path in enumerate(files):
         copy = os.path.join(found.folder, f"{number}.file")
         if os.stat(path).st_size <= LARGEST_COPY and _copied(path, copy):
             found.copies[path] = (copy, os.stat(copy).st_mtime_ns)
-    reached = _reached([*inner, *files, *_sockets(targets), *_pipes_of_devices()])
+    reached = _reached([*inner, *files, *_sockets([*targets, SHARED_MEMORY]), *_pipes_of_devices()])
     kept = reached | {path: _opened(path) for path in (folder, *writable) if path not in reached}
     copies = {path: _opened(copy) for path, (copy, _) in found.copies.items()}
     lowers = {target: _opened(target) for target in targets}
@@ -129,6 +133,8 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
             found.over[target] = os.path.join(found.folder, str(number))
         elif not _read_only(libc, target) and os.access(target, os.W_OK):
             found.open.append(target)
+    if own_memory:
+        _own_memory(libc, base, as_user)
     for path, descriptor in (kept | copies).items():
         bound = libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(path), None, BIND | RECURSIVE, None)
         if bound and path in (folder, *writable):
@@ -148,22 +154,42 @@ def _is_writable_memory(mounted: Mapping[str, tuple[str, bool]]) -> bool:
     return kind == "tmpfs" and not read_only
 
 
-def _own_shared_memory(libc: ctypes.CDLL, folder: str, as_user: bool) -> bool:
-    """Put memory of this namespace's own, as large as the shared memory, over that; return whether it could be had."""
-    if os.path.exists(OF_NVIDIA):
+def _may_be_its_own(used: Sequence[str], as_user: bool) -> bool:
+    """Return whether a namespace may have shared memory of its own; not where folders that are `used` lie in it."""
+    glibc = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[-1:]  # another library has no such name
+    if (glibc and _version(glibc[0]) < GLIBC) or (as_user and _version(os.uname().release) < TMPFS_FOR_USERS):
         return False
-    told = os.statvfs(SHARED_MEMORY)
-    own = os.path.join(folder, "memory")
+    return not os.path.exists(OF_NVIDIA) and not any(_below(path, SHARED_MEMORY) for path in used)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def _folders_in_memory(used: Sequence[str]) -> list[str]:
+    """Return the folders in the shared memory, without those that hold what is `used`."""
+    with os.scandir(SHARED_MEMORY) as entries:
+        found = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted(path for path in found if not any(_below(one, path) or one == path for one in used))
+
+
+def _own_memory(libc: ctypes.CDLL, base: int, as_user: bool) -> None:
+    """Put memory of this namespace's own, as large as the shared memory, over that; leave it as it is if that fails.
+
+    `base` is the descriptor of the folder in which it gets its place.
+    """
+    told, mode = os.statvfs(SHARED_MEMORY), stat.S_IMODE(os.stat(SHARED_MEMORY).st_mode)
+    own = f"/proc/self/fd/{base}/memory"
     os.mkdir(own)
     size = f"size={told.f_blocks * told.f_frsize},mode=0700"
-    if libc.mount(b"tmpfs", os.fsencode(own), b"tmpfs", 0, size.encode()):
-        return False
-    upper, work = os.path.join(own, "upper"), os.path.join(own, "work")
-    os.mkdir(upper)
-    os.chmod(upper, stat.S_IMODE(os.stat(SHARED_MEMORY).st_mode))
-    os.mkdir(work)
+    if libc.mount(b"tmpfs", own.encode(), b"tmpfs", 0, size.encode()):
+        return
+    upper, work = f"{own}/upper", f"{own}/work"
+    for made in (upper, work):
+        os.mkdir(made)
+    os.chmod(upper, mode)
     options = f"lowerdir={SHARED_MEMORY},upperdir={upper},workdir={work}" + ",userxattr" * as_user
-    return libc.mount(b"overlay", os.fsencode(SHARED_MEMORY), b"overlay", 0, options.encode()) == 0
+    libc.mount(b"overlay", SHARED_MEMORY.encode(), b"overlay", 0, options.encode())
 
 
 def _copied(path: str, copy: str) -> bool:

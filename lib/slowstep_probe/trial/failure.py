@@ -62,8 +62,8 @@ ADDRESS = (
 )
 DISK = "a disk is full; make room there or set TMPDIR to a folder on another: "
 
-HINTS = {"[Errno 24]": FILES, "[Errno 28]": DISK, "[Errno 98]": ADDRESS}
-"""The advice on the errors of the system whose number is in an exception's text."""
+HINTS = {"[Errno 24]": FILES, "[Errno 28]": DISK, "ddress already in use": ADDRESS}
+"""The advice on errors of the system, by what an exception's text holds."""
 
 SIGNAL_TEXTS = {signal.SIGKILL: "Killed", signal.SIGBUS: "Bus error"}
 """The names that the loader gives to signals, by strsignal(3)."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
-from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, TIMED
+from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
 
 WHOLE_JOB = ("total time", "training time", "train time", "wall time", "wall clock", "wall-clock", "runtime")
 """The first words of a header if the whole job is timed. The unit is behind them in brackets, or in each cell."""
@@ -40,7 +40,7 @@ ALIASES = (
     | dict.fromkeys(("gpus", "#gpus", "# gpus", "num gpus", "n gpus", "gpu count", "world size"), "devices")
     | dict.fromkeys(("gpu-hours", "gpu hours", "gpu-h", "gpu h", "device-hours", "device hours"), "device_hours")
     | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
-    | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency", "scaling"), "scaling_efficiency")
+    | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency"), "scaling_efficiency")
     | dict.fromkeys(("global batch size", "effective batch size", "total batch size"), "samples_per_step")
 )
 """Headers that name a figure in other words than the kit's."""
@@ -177,7 +177,8 @@ def column(header: str, settings: set[str]) -> Column:
         return Column("ignored")
     named = _named(text) or _named(text.removesuffix("(%)").removesuffix("%").rstrip())
     if named in STATED:
-        return Column("stated", named)
+        percent = named == "speed_up" and text.endswith(("%", "%)"))  # of more, or of the whole
+        return Column("open") if percent else Column("stated", named)
     if _named(text):
         return Column("figure", _named(text))
     if re.sub(r"[_ ]+|-", " ", re.sub(r"\s*\((?:tokens|tok)\)$", "", text)) in LENGTHS:
@@ -282,6 +283,9 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     return None
 
 
+LONGEST = 100
+"""The most characters of a cell that holds a time with its spread."""
+
 SPREAD_OF_A_TIME = re.compile(
     rf"(?P<middle>{AMOUNT})\s*(?P<unit>[a-zµμ]+)\s*(?:±|\+/-)\s*(?P<by>{AMOUNT})\s*(?P<its>[a-zµμ]+)(?P<rest>.*)",
     re.IGNORECASE,
@@ -291,16 +295,13 @@ SPREAD_OF_A_TIME = re.compile(
 
 def _with_one_unit(text: str) -> str:
     """Return a time whose spread has a unit of its own with one unit behind both; any other text as it is."""
-    found = SPREAD_OF_A_TIME.fullmatch(text)
+    found = SPREAD_OF_A_TIME.fullmatch(text) if len(text) < LONGEST and re.search(r"±|\+/-", text) else None
     if not found or not {found["unit"].lower(), found["its"].lower()} <= TIMES.keys():
         return text
     by = float(found["by"].replace(",", "")) * TIMES[found["its"].lower()] / TIMES[found["unit"].lower()]
     rest = re.sub(r"^\s*per loop.*", "", found["rest"])
     return f"{found['middle']} ± {Decimal(repr(round(by, 9))):f} {found['unit']}{rest}"
 
-
-STATED = ("speed_up", "scaling_efficiency")
-"""Ratios to another row, which a table states beside what it measured."""
 
 RATIO = re.compile(r"([-+]?)(\d+(?:\.\d+)?)\s*(x|×|%)?(?:\s*(?:faster|speed-?up))?", re.IGNORECASE)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from slowstep.audit.figures import parse
 from slowstep.audit.relations import COUNTS
+from slowstep.audit.run import STATED
 
 POSITIONS = {"step", "_step", "iter", "iteration", "global_step", "trainer/global_step"}
 """Headers of columns that say at which step a row was written."""
@@ -21,10 +22,10 @@ BESIDE_POSITION = {"epoch", "learning_rate", "lr"}
 SETTLED = 0.5
 """The share of a course, from its beginning on, that does not count, since the first steps include the start."""
 
-WHOLE = {"seconds", "minutes", "hours", "cost", "steps", "samples", "epochs", "saves", "seconds_saving"}
+WHOLE = {"seconds", "minutes", "hours", "cost", "device_hours", "steps", "samples", "epochs", "saves", "seconds_saving"}
 """Figures that grow as training goes on, so that the last one counts and not the middle one."""
 
-SET_UP = {*COUNTS, "tokens_per_sample"} - WHOLE - {"steps_per_epoch"}
+SET_UP = {*COUNTS} - WHOLE - {"steps_per_epoch", "tokens_per_step"}
 """Figures that say how a run was set up, so that repeats of one measurement have them in common."""
 
 
@@ -60,7 +61,7 @@ def repeat_key(row: Mapping[str, Any]) -> Hashable:
     Rows on other numbers of devices or with other batches are none, nor are rows that differ in a column that was not
     read and may be a setting.
     """
-    kinds = (frozenset(row["figures"]), frozenset(row["phases"]))
+    kinds = (frozenset(row["figures"]) - {*STATED}, frozenset(row["phases"]))
     set_up = frozenset((q, text) for q, text in row["figures"].items() if q in SET_UP)
     return row["label"], frozenset(row["settings"].items()), set_up, frozenset(row["unknown"].items()), *kinds
 

@@ -30,7 +30,7 @@ from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import BESIDE
+from slowstep.audit.run import BESIDE, STATED
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
@@ -50,11 +50,11 @@ NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
-STATISTIC = re.compile(r"[\w)][ _](?:avg|average|mean|med|median|max|std|p\d\d)$", re.IGNORECASE)
-MINIMUM = re.compile(r"\w[ _]min$", re.IGNORECASE)
+STATISTIC = re.compile(r"(?<=\w)[ _](?:avg|average|mean|med|median|max|std|p\d\d)$")
+MINIMUM = re.compile(r"(?<=\w)[ _]min$")
 """Headers of statistics. Beside `iter avg`, `iter min` is a minimum; by itself it would be minutes."""
 
-LONGEST = 120
+LONGEST = 1_000
 """The most characters of a name or a word of a row."""
 
 MANY = 5
@@ -77,7 +77,7 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
     if not tables:
         raise Unreadable(source, 1, 1, "holds no table with a header and a row")
     found = rows_of(tables, source, columns or {})
-    if not any(row["figures"] for row in found):
+    if not any(row["figures"].keys() - {*STATED} for row in found):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
         why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'"
@@ -90,7 +90,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """Return the rows of the tables that hold figures or runs out of memory."""
     each = [_rows(reshaped(table, columns), source, columns) for table in tables]
-    kept = [rows for rows in each if any(row["figures"] or row["out_of_memory"] for row in rows)]
+    kept = [rows for rows in each if any(row["figures"].keys() - {*STATED} or row["out_of_memory"] for row in rows)]
     return [row for rows in kept or each for row in rows]
 
 
@@ -99,10 +99,12 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
-    if any(STATISTIC.search(plain(cell[0])) for cell in header):
-        held = [
-            Column("open") if MINIMUM.search(plain(cell[0])) else one for one, cell in zip(held, header, strict=True)
-        ]
+    names = [plain(cell[0]).lower() for cell in header]
+    stems = {STATISTIC.sub("", name) for name in names if STATISTIC.search(name)}
+    held = [
+        Column("open") if MINIMUM.search(name) and MINIMUM.sub("", name) in stems else one
+        for one, name in zip(held, names, strict=True)
+    ]
     run_names = [bare(plain(cell[0])) in RUN_NAMES for cell in header]
     if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
         held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
@@ -130,7 +132,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if position is not None:
         found = courses_of(found, [number(cells[position][0]) for cells in body], Path(source).stem)
     own = ({name: value for name, value in row.items() if name != "named"} for row in _told_apart(found))
-    return _repeated([row | {"unread": unread} for row in own])
+    return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
 
 def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iterator[Sequence[Cell]]:
@@ -160,6 +162,21 @@ def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def _without_numbers(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out columns that merely number the rows of each name, whatever they are called: 1, 2, 3 and 1, 2, 3."""
+    values: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        for name, text in row["unknown"].items():
+            values.setdefault(name, {}).setdefault(row["label"], []).append(text)
+    numbers = {name for name, of in values.items() if len(of) > 1 and all(map(_counts_up, of.values()))}
+    return [row | {"unknown": {n: text for n, text in row["unknown"].items() if n not in numbers}} for row in rows]
+
+
+def _counts_up(texts: Sequence[str]) -> bool:
+    first = texts[0]
+    return first in ("0", "1") and len(texts) > 1 and [*texts] == [str(int(first) + i) for i in range(len(texts))]
+
+
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join rows of one name, with the same settings and kinds of figures, to one row that was measured repeatedly."""
     groups: dict[Hashable, list[dict[str, Any]]] = {}
@@ -171,7 +188,10 @@ def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _joined(group: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the repeats of one measurement as one row, with what is the same in all of them."""
     first = group[0]
-    whole = {part: {name: [row[part][name] for row in group] for name in first[part]} for part in ("figures", "phases")}
+    whole = {
+        part: {name: [row[part][name] for row in group] for name in first[part] if all(name in r[part] for r in group)}
+        for part in ("figures", "phases")
+    }
     same = {name: text for name, text in first["unknown"].items() if all(r["unknown"].get(name) == text for r in group)}
     return first | whole | {"unknown": same}
 
@@ -212,7 +232,7 @@ def _row(
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
-        elif one.kind == "factor" and plain(text).lower() not in UNSET:
+        elif one.kind == "factor" and plain(text) not in ("", "-"):
             unknown[one.name] = plain(text)
         elif one.kind in ("ignored", "open") and may_be_setting(plain(name), plain(text)):
             unknown[plain(name)] = plain(text)

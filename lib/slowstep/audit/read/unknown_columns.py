@@ -20,7 +20,8 @@ MEASURED_BESIDE = re.compile(
     r"loss|\bacc(?:uracy)?\b|ppl|perplex|bleu|rouge|score|flop|grad.?norm|\btemp|power|watt|energy|duration|elapsed|"
     r"latency|mem|vram|step|epoch|iter|^rank$|index|^#|^no\.?$|repeat|trial|attempt|fold|speed|faster|slower|gain\b|"
     r"\bdiff|relative|^vs|improve|overhead|ratio|saving|verdict|result|conclusion|finding|observ|summary|descr|reason|"
-    r"why|util|\bpeak\b|alloc|reserv|\bmax\b.*\b[gm]i?b\b|\bw\b(?!/)|\bhours?\b|\bseen\b|processed|[%Δ$€]|"
+    r"why|util|\bpeak\b|\ballocated\b|\breserved \(?(?:mem|[gm]i?b)|\bmax\b.*\b[gm]i?b\b|\bw\b(?!/)|\bhours?\b|"
+    r"\bseen\b|\bprocessed\b|[%Δ$€]|"
     r"\brun (?:#|no\b|number)|\bruns\b|\breps?\b|replic|\bround\b",
     re.IGNORECASE,
 )
