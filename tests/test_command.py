@@ -100,7 +100,7 @@ def test_a_folder_is_run_by_its_main_file(folder: Path) -> None:
     (folder / "package" / "__main__.py").touch()
     command = resolve([sys.executable, "package", "--lr", "1"], folder, os.environ)
 
-    assert ["package/__main__.py", "--lr", "1"] == command.arguments
+    assert (["package/__main__.py", "--lr", "1"], "package") == (command.arguments, command.name)
 
 
 def test_a_command_in_quotes_is_taken_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from slowstep import __version__
-from slowstep.cli.over_nodes import above_zero, add_join, add_options, counted, listen_as
+from slowstep.cli.numbers import above_zero, counted
+from slowstep.cli.over_nodes import add_join, add_options, listen_as
 from slowstep.cli.parser import Commands
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 
+from slowstep.cli.numbers import above_zero
 from slowstep.cli.parser import Commands
 from slowstep.nodes.listening import PORT, Listening, listen_at
 
@@ -44,18 +44,3 @@ def _port(text: str) -> int:
     if text.isdigit() and 0 < int(text) < 2**16:
         return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is no port; give a number from 1 to {2**16 - 1}")
-
-
-def above_zero(text: str) -> float:
-    """Return a number; an error of the command line if it is none, or not above 0."""
-    with contextlib.suppress(ValueError):
-        if 0 < (number := float(text)) < float("inf"):
-            return number
-    raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
-
-
-def counted(text: str) -> int:
-    """Return a whole number; an error of the command line if it is none, or not above 0."""
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")

@@ -66,7 +66,8 @@ class Command:
     def name(self) -> str:
         """A short name: that of the script or the module."""
         program = self.launched or self.arguments
-        what = program[1] if program[0] == "-m" else Path(program[0]).stem
+        path = Path(program[0])
+        what = program[1] if program[0] == "-m" else path.parent.name if path.stem == "__main__" else path.stem
         last = what.rpartition(".")[2] if program[0] == "-m" else what
         name = re.sub(r"\W+", "_", last).strip("_") or "command"
         return name if name.isidentifier() and not keyword.iskeyword(name) else f"run_{name}"

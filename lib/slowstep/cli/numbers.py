@@ -1,0 +1,21 @@
+"""Numbers of the command line."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+
+
+def above_zero(text: str) -> float:
+    """Return a number; an error of the command line if it is none, or not above 0."""
+    with contextlib.suppress(ValueError):
+        if 0 < (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+
+
+def counted(text: str) -> int:
+    """Return a whole number; an error of the command line if it is none, or not above 0."""
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
