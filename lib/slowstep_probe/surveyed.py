@@ -194,7 +194,7 @@ class Watched:
         sys.addaudithook(self._runs_another)
 
     def _exits(self, original: Any, status: int) -> None:
-        if os.getpid() == self._process:
+        if os.getpid() == self._process and self.boundaries:  # else it may go on as another process, as a daemon does
             self.failed = status != 0 and not self.beyond_epoch
             self.tell(f"it called os._exit({status})")
         original(status)
