@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, AnyStr
 
 LAST = frozenset({"token", "key", "auth", "pwd", "pat", "pass", "bearer", "cookie", "cookies", "dsn"})
@@ -35,13 +35,17 @@ OF_TEXTS = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image",
 """Words before `token` with which it is one of a text."""
 
 IN_TEXTS = (
-    r"(\b(?!docker|oci)\w[\w+.-]{0,20}://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)",
-    r"(\b\w[\w+.-]{0,20}://)[^\s/:@]{20,200}(?=@)",
-    r"(\bauthorization['\"]?\s?[:=]\s?['\"]?(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}",
-    r"(\bbearer\s{1,3})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{20,}",
-    r"(\b(?:password|passwd|accountkey|sharedaccesskey|api_?key)['\"]?\s?[=:]\s?['\"]?)(?!/)[^\s;&,)'\"]{3,200}",
+    (("://",), r"(\b(?!docker|oci)\w[\w+.-]{0,20}://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)"),
+    (("://",), r"(\b\w[\w+.-]{0,20}://)[^\s/:@]{20,200}(?=@)"),
+    (("authori",), r"(\bauthorization['\"]?\s?[:=]\s?['\"]?(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}"),
+    (("bearer",), r"(\bbearer\s{1,3})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{20,}"),
+    (
+        ("passw", "key"),
+        r"(\b(?:password|passwd|accountkey|sharedaccesskey|api_?key)['\"]?\s?[=:]\s?['\"]?)(?!/)[^\s;&,)'\"]{3,200}",
+    ),
 )
-"""Secrets by the words before them: what stands for a user in a URL, in an HTTP header, behind `password=`."""
+"""Secrets by the words before them: what stands for a user in a URL, in an HTTP header, behind `password=`. Each has
+the texts of which one stands wherever it is found, which are looked for first: a log may be long."""
 
 LONG = 8
 """The letters from which on a value that some secret variable of the environment has is taken for that secret."""
@@ -68,14 +72,16 @@ def cleaned(text: str, also: Sequence[str] = ()) -> str:
     """
     for known in sorted({*_known(), *(one for one in also if len(one) >= LONG)}, key=len, reverse=True):
         text = text.replace(known, HIDDEN)
-    for pattern in _patterns(str):
-        text = pattern.sub(rf"\1{HIDDEN}", text)
+    return _without_told(text, str)
+
+
+def _without_told(text: AnyStr, kind: Callable[[str], AnyStr]) -> AnyStr:
+    """Return a text without the secrets that stand behind words which say so. `kind` makes a text of its kind."""
+    small = text.lower()
+    for needed, pattern in IN_TEXTS:
+        if any(kind(one) in small for one in needed):
+            text = re.sub(kind(pattern), kind(rf"\1{HIDDEN}"), text, flags=re.IGNORECASE)
     return text
-
-
-@functools.cache
-def _patterns(kind: type[AnyStr]) -> tuple[re.Pattern[AnyStr], ...]:
-    return tuple(re.compile(one if kind is str else one.encode(), re.IGNORECASE) for one in IN_TEXTS)  # type: ignore
 
 
 def secrets_of(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -201,9 +207,7 @@ class Cleaner:
     def _without(self, text: bytes) -> bytes:
         for known in self._known:
             text = text.replace(known, HIDDEN.encode())
-        for pattern in _patterns(bytes):
-            text = pattern.sub(rb"\1" + HIDDEN.encode(), text)
-        return text
+        return _without_told(text, str.encode)
 
 
 def _begun(text: bytes, known: bytes) -> int:
