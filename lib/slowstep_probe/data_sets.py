@@ -262,9 +262,14 @@ def _received(descriptor: int) -> int:
     """
     told, size = ctypes.create_string_buffer(TCP_INFO), ctypes.c_uint32(TCP_INFO)
     asked = (descriptor, socket.IPPROTO_TCP, socket.TCP_INFO, told, ctypes.byref(size))
-    if ctypes.CDLL(None).getsockopt(*asked) or size.value < RECEIVED.stop:
+    if _libc().getsockopt(*asked) or size.value < RECEIVED.stop:
         raise OSError
     return int.from_bytes(told.raw[RECEIVED], sys.byteorder)
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 def _trains_together() -> bool:
