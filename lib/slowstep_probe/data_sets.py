@@ -172,6 +172,9 @@ class SharedPlaces:
         if look is None or id(data) in self.found or look.batches >= PLACES_LOOKED_AT:
             return
         look.batches += 1
+        if look.batches > FIRST and look.batches % FIRST:
+            look.after = {}
+            return
         look.before = {fd: place for fd, place in _places().items() if look.first.get(fd) == place.file}
         moved = {fd for fd, place in look.before.items() if fd in look.after and place.at != look.after[fd].at}
         look.heard_between |= {fd for fd in moved if look.before[fd].size is None}
@@ -221,6 +224,9 @@ class _Look:
 PLACES_LOOKED_AT = 50
 """The batches of a data set of which it is looked at whether the place of an open file moves. Many small reads may be
 served by what was read ahead."""
+
+FIRST = 5
+"""The first batches, of which each is looked at, and how many come between two looks afterwards: one takes a while."""
 
 HEARD = 3
 """The batches from which on a connection by which something comes is the data set's."""
