@@ -77,6 +77,12 @@ def test_sound_ratios_are_not_accused(rows: str) -> None:
     assert [] == faults(report(rows))
 
 
+@pytest.mark.parametrize("stated", ["speedup\n1,1000,1.00x\n2,1400,2.8x", "efficiency\n1,1000,100 %\n2,1400,140 %"])
+def test_tokens_a_second_are_all_the_work(stated: str) -> None:
+    """They need not be taken times the devices once more."""
+    assert 1 == len(faults(report(f"GPUs,tokens/s,{stated}\n")))
+
+
 def test_a_table_of_speed_ups_hides_no_other() -> None:
     """It measures nothing itself."""
     ratios = "| run | speedup |\n|--|--|\n| a | 1x |\n| b | 2x |\n"
@@ -93,6 +99,7 @@ def test_half_the_hours_on_twice_the_devices_are_as_many_device_hours() -> None:
 
     assert "in device-hours it is 1.00 times as cheap" in found.claims[0].reason.lower()
     assert [] == faults(report(table.replace("80.0\nb", "95.0\nb")))
+    assert 1 == len(faults(report(table.replace("80.0\nb", "800.0\nb"))))
 
 
 def test_device_hours_are_hours_times_devices() -> None:
@@ -118,6 +125,8 @@ def test_a_price_may_be_that_of_each_device() -> None:
         ({"text": "63 % less time", "percent": "63", "before": "0.812", "after": "0.498"}, "is 38.67 %"),
         ({"text": "saves 50 % of the cost", "percent": "50", "before": "200.0", "after": "133.3"}, "is 33.35 %"),
         ({"text": "21 % faster", "percent": "21", "before": "0.812", "after": "0.640"}, "is 26.88 % "),
+        ({"text": "27 % slower, more memory", "percent": "27", "before": "0.812", "after": "0.640"}, "is -21.18 %"),
+        ({"text": "cut by 27 %, at higher memory", "percent": "27", "before": "0.812", "after": "0.640"}, "21.18 %"),
         ({"text": "27 % faster, step time fell", "percent": "27", "before": "0.812", "after": "0.640"}, ""),
         ({"text": "27 % faster with less memory", "percent": "27", "before": "0.812", "after": "0.640"}, ""),
         ({"text": "63 % faster", "percent": "63", "before": "0.812", "after": "0.498"}, ""),

@@ -154,6 +154,14 @@ def test_rows_that_differ_in_a_number_or_a_result_are_repeats(header: str) -> No
     assert [["1000", "1010"], ["1200", "1210"]] == [row["figures"]["tokens_per_second"] for row in rows]
 
 
+@pytest.mark.parametrize(("header", "first"), [("flash", 0), ("TP", 1), ("prefetch", 0)])
+def test_a_switch_or_a_size_does_not_number_repeats(header: str, first: int) -> None:
+    """Though it counts up under each name: 0 and 1 switch something, and the figures of repeats are alike."""
+    table = "".join(f"{name},{first + i},{1000 * (1 + 0.7 * i):.0f}\n" for name in "ab" for i in range(2))
+
+    assert 4 == len(table_rows(f"run,{header},tokens/s\n{table}", "t"))
+
+
 def test_a_minimum_is_no_minute() -> None:
     """Beside other statistics; by itself `min` is the unit."""
     (beside,) = table_rows("run,iter min,iter avg,it/s\na,410,421,2.38\n", "t")

@@ -145,11 +145,10 @@ def test_a_file_that_an_item_opens_is_its_own(path: Path) -> None:
             return self.file.read(4)
 
     fd = os.open(path, os.O_RDONLY)
-    mapped = np.memmap(path, mode="r")
+    mapped, monitored = np.memmap(path, mode="r"), os.open("/proc/self/statm", os.O_RDONLY)
+    reads = (lambda i: os.pread(fd, 4, i), mapped.__getitem__, lambda i: os.read(monitored, 1))
 
-    assert ["", "", ""] == [
-        found(one) for one in (Lazy(), Reads(lambda i: os.pread(fd, 4, i)), Reads(mapped.__getitem__))
-    ]
+    assert [""] * 4 == [found(one) for one in (Lazy(), *map(Reads, reads))]
 
 
 @pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR])
@@ -160,20 +159,23 @@ def test_a_log_that_is_written_is_no_data(flags: int, tmp_path: Path) -> None:
     assert "" == found(Reads(lambda i: os.write(log, b"line")))
 
 
-def test_what_others_hear_is_no_data() -> None:
+@pytest.mark.parametrize("quiet", [-1, 6])
+def test_what_others_hear_is_no_data(quiet: int) -> None:
     """A tracker's connection hears something at any time, while a batch is made and between two."""
     served = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(served.getsockname())
     there, _ = served.accept()
     places, data = SharedPlaces(), Reads(int)
     places.epoch_begins(data)
-    for _ in range(20):
+    for batch in range(50):
         places.asked(data)
-        there.sendall(b"of the tracker")
-        client.recv(100)
+        if batch > quiet:
+            there.sendall(b"of the tracker")
+            client.recv(100)
         places.made(data)
-        there.sendall(b"and more")
-        client.recv(100)
+        if batch > quiet:
+            there.sendall(b"and more")
+            client.recv(100)
 
     assert {} == places.found
 

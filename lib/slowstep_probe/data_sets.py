@@ -172,7 +172,7 @@ class SharedPlaces:
         if look is None or id(data) in self.found or look.batches >= PLACES_LOOKED_AT:
             return
         look.batches += 1
-        if look.batches > FIRST and look.batches % FIRST:
+        if look.batches > FIRST and look.batches % FIRST > 1:  # of two that follow each other what is between is seen
             look.after = {}
             return
         look.before = {fd: place for fd, place in _places().items() if look.first.get(fd) == place.file}
@@ -226,7 +226,7 @@ PLACES_LOOKED_AT = 50
 served by what was read ahead."""
 
 FIRST = 5
-"""The first batches, of which each is looked at, and how many come between two looks afterwards: one takes a while."""
+"""The first batches, of which each is looked at; of so many later ones two are, since a look takes a while."""
 
 HEARD = 3
 """The batches from which on a connection by which something comes is the data set's."""
@@ -250,6 +250,8 @@ def _places() -> dict[int, _Place]:
     for fd in sorted(map(int, os.listdir("/proc/self/fd"))):
         with contextlib.suppress(OSError):
             told = os.fstat(fd)
+            if told.st_dev in _of_the_kernel():
+                continue
             if fd <= 2:
                 standard.add((told.st_dev, told.st_ino))
             elif (told.st_dev, told.st_ino) in standard:
@@ -271,6 +273,12 @@ def _received(descriptor: int) -> int:
     if _libc().getsockopt(*asked) or size.value < RECEIVED.stop:
         raise OSError
     return int.from_bytes(told.raw[RECEIVED], sys.byteorder)
+
+
+@functools.cache
+def _of_the_kernel() -> frozenset[int]:
+    """Return the devices of the kernel's own files, which a monitor may keep open."""
+    return frozenset(os.stat(path).st_dev for path in ("/proc", "/sys") if os.path.isdir(path))
 
 
 @functools.cache

@@ -34,18 +34,23 @@ VARIANTS = re.compile(r"\d+|read|write|ro|rw|b64|base64|pem|prod|dev|test|stagin
 OF_TEXTS = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image", "special", "stop", "start", "end"})
 """Words before `token` with which it is one of a text."""
 
-IN_TEXTS = (
+IN_URLS = (
     (("://",), r"(\b(?!docker|oci)\w[\w+.-]{0,20}://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)"),
-    (("://",), r"(\b\w[\w+.-]{0,20}://)[^\s/:@]{20,200}(?=@)"),
+    (("://",), r"(\b(?:git\+)?https?://)[^\s/:@]{20,200}(?=@)"),
+)
+"""What stands for a user in a URL, and before each a text that is there wherever it is: a log may be long."""
+
+IN_TEXTS = (
+    *IN_URLS,
     (("authori",), r"(\bauthorization['\"]?\s?[:=]\s?['\"]?(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}"),
     (("bearer",), r"(\bbearer\s{1,3})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{20,}"),
     (
         ("passw", "key"),
-        r"(\b(?:password|passwd|accountkey|sharedaccesskey|api_?key)['\"]?\s?[=:]\s?['\"]?)(?!/)[^\s;&,)'\"]{3,200}",
+        r"(\b(?:password|passwd|accountkey|sharedaccesskey|api_?key)['\"]?\s?[=:]\s?['\"]?)"
+        r"(?!/|(?:none|null|true|false|str|optional)\b)[^\s;&,()\[\]{}'\"]{3,200}(?![\w.(\[{])",
     ),
 )
-"""Secrets by the words before them: what stands for a user in a URL, in an HTTP header, behind `password=`. Each has
-the texts of which one stands wherever it is found, which are looked for first: a log may be long."""
+"""The secrets of a text by the words before them, in HTTP headers and behind `password=`."""
 
 LONG = 8
 """The letters from which on a value that some secret variable of the environment has is taken for that secret."""
@@ -65,20 +70,38 @@ def is_secret(name: object, value: object) -> bool:
     return _names_a_secret(str(name), value) or any(known in value for known in _known())
 
 
-def cleaned(text: str, also: Sequence[str] = ()) -> str:
-    """Return a text, an error's say, with `***` in place of the secrets in it.
+def cleaned(text: str) -> str:
+    """Return a text, an error's say, with `***` in place of the secrets that are known or that it says to be some."""
+    return _without_told(_without_known(text), str, IN_TEXTS)
 
-    They are known by the environment, by the words before them, or as those that are named `also`.
+
+def shown_value(value: str) -> str:
+    """Return a value that is no secret by its name, with `***` in place of the secrets in it.
+
+    Words that say that one follows may mean anything in it.
     """
-    for known in sorted({*_known(), *(one for one in also if len(one) >= LONG)}, key=len, reverse=True):
+    return _without_told(_without_known(value), str, IN_URLS)
+
+
+def _without_known(text: str) -> str:
+    for known in _known():
         text = text.replace(known, HIDDEN)
-    return _without_told(text, str)
+    return text
 
 
-def _without_told(text: AnyStr, kind: Callable[[str], AnyStr]) -> AnyStr:
-    """Return a text without the secrets that stand behind words which say so. `kind` makes a text of its kind."""
+def know(secrets: Sequence[str]) -> None:
+    """Know these secrets as well, wherever they are printed from now on: those of a command and its variables."""
+    OF_COMMAND.update(one for one in secrets if len(one) >= LONG)
+
+
+OF_COMMAND = set[str]()
+"""The secrets that the command has which is run."""
+
+
+def _without_told(text: AnyStr, kind: Callable[[str], AnyStr], told: Sequence[tuple[Sequence[str], str]]) -> AnyStr:
+    """Return a text without the secrets that stand behind what is `told`. `kind` makes a text of its kind."""
     small = text.lower()
-    for needed, pattern in IN_TEXTS:
+    for needed, pattern in told:
         if any(kind(one) in small for one in needed):
             text = re.sub(kind(pattern), kind(rf"\1{HIDDEN}"), text, flags=re.IGNORECASE)
     return text
@@ -102,10 +125,10 @@ def masked(name: object, value: Any, leave_out: bool = False) -> Any:
     if isinstance(value, Mapping):
         kept = {key: one for key, one in value.items() if not (leave_out and _is_all_secret(key, one))}
         return {key: masked(key, one, leave_out) for key, one in kept.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         is_command = all(isinstance(one, str) for one in value) and not _names_a_secret(str(name))
         return hidden(value) if is_command else [masked(name, one, leave_out) for one in value]
-    return cleaned(value) if isinstance(value, str) else value
+    return shown_value(value) if isinstance(value, str) else value
 
 
 def _is_all_secret(name: object, value: Any) -> bool:
@@ -130,7 +153,7 @@ def hidden(words: Sequence[str]) -> list[str]:
         elif is_secret(before if before.startswith("-") and "=" not in before else "", word):
             shown.append(HIDDEN)
         else:
-            shown.append(cleaned(word))
+            shown.append(shown_value(word))
     return shown
 
 
@@ -171,15 +194,15 @@ AT_FIRST = dict(os.environ)
 
 def _known() -> list[str]:
     """Return the values of the environment's variables that are secrets by their names. A path is none (`PWD`)."""
-    return _known_in(tuple(os.environ.items()))
+    return _known_in(tuple(os.environ.items()), frozenset(OF_COMMAND))
 
 
 @functools.lru_cache(maxsize=1)
-def _known_in(now: tuple[tuple[str, str], ...]) -> list[str]:
-    """Return them of an environment and of the first one. They are asked for of many texts."""
+def _known_in(now: tuple[tuple[str, str], ...], also: frozenset[str]) -> list[str]:
+    """Return them of an environment, of the first one, and `also` others. They are asked for of many texts."""
     every = {*AT_FIRST.items(), *now}
     named = {value for name, value in every if len(value) >= LONG and _names_a_secret(name, value)}
-    return sorted((v for v in named if not (os.path.isabs(v) and os.path.exists(v))), key=len, reverse=True)
+    return sorted((v for v in {*named, *also} if not (os.path.isabs(v) and os.path.exists(v))), key=len, reverse=True)
 
 
 class Cleaner:
@@ -207,7 +230,7 @@ class Cleaner:
     def _without(self, text: bytes) -> bytes:
         for known in self._known:
             text = text.replace(known, HIDDEN.encode())
-        return _without_told(text, str.encode)
+        return _without_told(text, str.encode, IN_TEXTS)
 
 
 def _begun(text: bytes, known: bytes) -> int:

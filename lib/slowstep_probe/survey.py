@@ -35,7 +35,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
 from slowstep_probe.ranks.launchers import Launchers
-from slowstep_probe.secret import hidden, is_secret, without_secrets
+from slowstep_probe.secret import hidden, masked, without_secrets
 from slowstep_probe.weights.built_once import watch
 
 MOST = 200
@@ -370,13 +370,13 @@ class Survey:
         for action in parser._actions:
             if action.option_strings and hasattr(space, action.dest):
                 option, value = max(action.option_strings, key=len), getattr(space, action.dest)
-                if not is_secret(option, value):
+                if masked(option, value) == value:
                     self.options[option] = shown(value)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note each file that is opened for writing, configuration files, and programs. It may raise nothing."""
         if self._watching and event == "subprocess.Popen":
-            looking(self._program_started)(arguments[1])
+            looking(self._program_started)(arguments[1], arguments[2])
         if not self._watching or event != "open":
             return
         path, _, flags = arguments
@@ -388,13 +388,26 @@ class Survey:
         elif name.endswith(CONFIGURATIONS) and kind_of(name) == "user":
             self.configurations[name] = None
 
-    def _program_started(self, words: Any) -> None:
+    def _program_started(self, words: Any, folder: Any) -> None:
         """Note a program in Python that is started beside this one: it may be the one that trains."""
         words = [os.fsdecode(word) for word in words] if isinstance(words, (list, tuple)) else []
-        program = next((word for word in words[1:] if not word.startswith("-")), "")
-        is_python = bool(words) and os.path.basename(words[0]).startswith("python")
-        if is_python and program.endswith(".py") and kind_of(os.path.abspath(program)) == "user":
+        if words and os.path.basename(words[0]).startswith("python") and _is_own(words[1:], folder):
             self.note("started", shlex.join(hidden(words)), {})
+
+
+def _is_own(words: Sequence[str], folder: Any) -> bool:
+    """Return whether Python is told to run a file or a module of the user's own, by its own words or after them."""
+    at = os.path.abspath(os.fsdecode(folder or "."))
+    rest = iter(words)
+    for word in rest:
+        if word in ("-W", "-X"):
+            next(rest, "")
+        elif word == "-m":
+            top = os.path.join(at, next(rest, "").partition(".")[0])
+            return os.path.isfile(f"{top}.py") or os.path.isdir(top)
+        elif not word.startswith("-"):
+            return word.endswith(".py") and kind_of(os.path.join(at, word)) == "user"
+    return False
 
 
 def _size(optimizer: Any) -> int:

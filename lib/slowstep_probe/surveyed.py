@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, NoReturn
 
+from slowstep_probe.looks import looking
 from slowstep_probe.secret import hidden
 
 SHORT_EPOCH = 200
@@ -98,6 +99,8 @@ def main(order: str) -> None:
         except BaseException as error:
             traceback.print_exc()
             ended, watched.failed = raised(error), not watched.beyond_epoch
+            if isinstance(error, EOFError) and "getpass" in traceback.extract_tb(error.__traceback__)[-1].filename:
+                ended = f"EOFError: EOF when reading a line, {ended}"  # as `input` says
     watched.tell(ended)
 
 
@@ -134,6 +137,12 @@ OF_ITS_OWN = (
 
 
 NAME_THAT = "give that command, with the variables before it that it sets, as in `OMP_NUM_THREADS=2 python train.py`"
+
+
+def _may_be_run(path: Any) -> bool:
+    """Return whether a program may be run by its path or its descriptor. Python tries one folder after another."""
+    path = f"/proc/self/fd/{path}" if isinstance(path, int) else path
+    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 class Collector:
@@ -200,7 +209,7 @@ class Watched:
         original(status)
 
     def _runs_another(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "os.exec" or os.getpid() != self._process or not os.access(arguments[0], os.X_OK):
+        if event != "os.exec" or os.getpid() != self._process or not looking(_may_be_run)(arguments[0]):
             return
         if self.boundaries > 1:
             self.tell("its process ran another program (os.exec)")

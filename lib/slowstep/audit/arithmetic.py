@@ -29,9 +29,14 @@ FALL = re.compile(
 )
 """Words of a percentage that say in which direction it goes."""
 
+PERCENTAGE = re.compile(r"\d[\d.,]*\s?(?:%|percent)")
+
 OF_TIME = ("seconds", "minutes", "hours")
 OF_SPEED = ("steps_per_second", "samples_per_second", "tokens_per_second")
 """The beginnings of the names of figures that have a unit of time."""
+
+RESTARTED = 1.35
+"""The ratio up to which device-hours beyond those of the run are taken for restarts and waiting."""
 
 WIDE = 1.1
 """The ratio of a figure's ends from which on both ends are shown."""
@@ -41,7 +46,7 @@ def of_run(run: Run) -> list[Finding]:
     """Find the relations that fail among the figures of one run, and phases that don't add up to the step."""
     found = []
     for c in run.solved.contradictions:
-        if c.devices or c.micro_batches:
+        if c.devices or c.micro_batches or (c.quantity == "device_hours" and 1 < c.ratio < RESTARTED):
             continue
         off = f"{times(c.ratio)} that, " if c.follows.middle else ""
         text = (
@@ -123,8 +128,9 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     unsigned = not RISE.search(given.text) and (not is_speed or bool(FALL.search(given.text)))
     follows = _percent(before, after, said, unsigned)
     inverse = 100 * (before / after - 1)  # 2.10 s in place of 1.49 are "41 % faster"
-    rises = RISE.search(given.text) is not None
-    of_speed = is_time and given.quantity not in OF_PRICE and after.low > 0 and (rises or not FALL.search(given.text))
+    said_of = _direction(given.text)
+    rises = said_of is RISE
+    of_speed = is_time and given.quantity not in OF_PRICE and after.low > 0 and said_of is not FALL
     if not said.meets(follows) and not (of_speed and said.low > 0 and said.meets(inverse)):
         said_percent = f"{str(given.percent).rstrip('% ')} %"
         faster = of_speed and rises and inverse.low > 0
@@ -141,6 +147,14 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     wrong = " and ".join(str(f) for f in (before, after) if f in true)
     text = f"{given.percent} % rests on {wrong}, which does not hold; by what follows in its place it is {mended} %"
     return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
+
+
+def _direction(text: str) -> re.Pattern[str] | None:
+    """Return in which direction the word goes that stands nearest to the percentage in a text; None without a word."""
+    at = PERCENTAGE.search(text)
+    begin, end = at.span() if at else (0, 0)
+    words = [(word, kind) for kind in (FALL, RISE) for word in kind.finditer(text)]
+    return min(words, key=lambda one: max(begin - one[0].end(), one[0].start() - end), default=(None, None))[1]
 
 
 def _percent(before: Figure, after: Figure, said: Figure, unsigned: bool) -> Figure:

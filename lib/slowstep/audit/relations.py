@@ -107,7 +107,7 @@ RELATIONS = (
     Relation("forward_passes_per_step", "micro_batches_per_step", ONE),
     Relation("backward_passes_per_step", "micro_batches_per_step", ONE),
     Relation("cost", "hours", "price_per_hour"),
-    Relation("device_hours", "hours", "devices", least=True),
+    Relation("device_hours", "hours", "devices"),
     Relation("steps", "saves", "save_steps", counted="saves"),
     Relation("seconds_saving", "saves", "seconds_per_save"),
 )

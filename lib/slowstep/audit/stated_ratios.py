@@ -13,6 +13,9 @@ from slowstep.text.numbers import percentage
 
 SPEED_UP, EFFICIENCY = "speed_up", "scaling_efficiency"
 
+OF_STEPS = {TITLES[quantity] for quantity in ("steps_per_second", "seconds_per_step", *WHOLE)}
+"""Units that count steps, or time, and not the work that is done in it."""
+
 
 def stated_ratios(runs: Sequence[Run]) -> list[Finding]:
     """Find speed-ups and efficiencies that no figure of their row beside those of a reference gives.
@@ -37,13 +40,15 @@ def stated_ratios(runs: Sequence[Run]) -> list[Finding]:
 def _unlike(run: Run, said: Figure, references: Sequence[Run], quantity: str) -> list[Finding]:
     """Return a finding if no figure of the row gives what is said beside any reference."""
     gains = [(reference, *gain) for reference in references for gain in _gains(reference, run)]
-    # where each device has its own batch, a step of twice the devices is twice the work (weak scaling)
     several = {r.label: run.devices / r.devices for r in references if "devices" in r.given and "devices" in run.given}
+    allowed = []
+    for reference, gain, unit in gains:
+        by = several.get(reference.label, exact(1))
+        whole = 100 * gain / by if quantity == EFFICIENCY else gain
+        # where each device has its own batch, a step of twice the devices is twice the work (weak scaling)
+        allowed += [whole, whole * by] if unit in OF_STEPS else [whole]
     if quantity == EFFICIENCY:
-        allowed = [100 * gain / by for r, gain, _ in gains for by in (several.get(r.label), exact(1)) if by]
         gains = [(r, 100 * gain / several[r.label], unit) for r, gain, unit in gains if r.label in several]
-    else:
-        allowed = [gain * by for r, gain, _ in gains for by in (exact(1), several.get(r.label)) if by]
     if not gains or any(gain.gap(said) <= CONSEQUENCE for gain in allowed):
         return []
     reference, gain, unit = gains[0]

@@ -30,7 +30,7 @@ class Guarded:
     `target` is `package.module:name`, and the arguments are plain data. What it prints goes to `log`, or where the
     caller prints. Its `folder` is deleted when it ends. It is ended if it takes more than `limit` bytes of host memory.
     Modules are found on the folders in `path`, too. With a `line`, it answers over that and not over a wire to here.
-    NotStarted if the interpreter could not fork it.
+    No `secrets` are in its log. NotStarted if the interpreter could not fork it.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Guarded:
         limit: int | None = None,
         path: Sequence[str] = (),
         line: Wire | None = None,
+        secrets: Sequence[str] = (),
     ):
         self.interpreter, self.folder = interpreter, folder
         self.pid: int | None = None
@@ -63,6 +64,7 @@ class Guarded:
             log=str(log) if log else "",
             folder=str(folder) if folder else "",
             limit=limit,
+            secrets=list(secrets),
         )
         try:
             _ = interpreter.preloaded

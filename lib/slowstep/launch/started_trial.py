@@ -23,6 +23,7 @@ from slowstep_probe.processes.scratch import folder_prefix
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import Program
 from slowstep_probe.ranks.rank import ENVIRONMENT, Group
+from slowstep_probe.secret import secrets_of
 from slowstep_probe.trial.messages import Launch
 
 TRIAL = "slowstep_probe.trial.main:main"
@@ -75,9 +76,16 @@ def started(start: Start, interpreter: WarmInterpreter, line: Wire | None = None
         imports=interpreter.preloaded.seconds,
         ready=interpreter.preloaded.ready,
     )
-    path = [] if command else own_path()
     return Guarded(
-        interpreter, TRIAL, [message(launch)], log=start.log, folder=folder, limit=start.limit, path=path, line=line
+        interpreter,
+        TRIAL,
+        [message(launch)],
+        log=start.log,
+        folder=folder,
+        limit=start.limit,
+        path=[] if command else own_path(),
+        line=line,
+        secrets=secrets_of(command.words, command.env) if command else [],
     )
 
 

@@ -26,7 +26,7 @@ from slowstep_probe.processes.scratch import folder_prefix, remove_folder
 from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_process_tree
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.rank import Group
-from slowstep_probe.secret import cleaned, secrets_of
+from slowstep_probe.secret import cleaned, know, secrets_of
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
@@ -104,6 +104,7 @@ def _told_from(
         "meeting": meeting,
         **asdict(order),
     }
+    know(secrets_of(command.words, command.env))
     words = [command.python, *command.options, "-c", entry("surveyed"), json.dumps(given)]
     adopt_orphans()  # whatever the program leaves behind comes here, and is ended
     mark = f"{MARKED}={uuid.uuid4()}"
@@ -136,13 +137,13 @@ def _told_from(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(LOOK)
             code = process.poll()
-            left = not line and code is not None and select.select([told], [], [], 0)[0] == []
+            left = not line and code == 0 and select.select([told], [], [], 0)[0] == []
         finally:
             if process:
                 end_process_tree(process.pid)
                 process.wait()
             end_adopted(mark)
-        output = cleaned(_end_of(log), secrets_of(command.words, command.env))
+        output = cleaned(_end_of(log))
     if group is not None and not group.leads and not line:
         return {}
     if left:

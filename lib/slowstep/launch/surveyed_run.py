@@ -102,7 +102,7 @@ def _why(seen: SurveyRecord) -> str:
         beside = f"; processes that it had started run {', '.join(run)}, and are followed if they join a process group"
         at = f"it was at {seen.standing or 'an unknown place'} when its time was up (--startup allows more)"
         return f"{at}{beside if run else ''}"
-    if seen.ended.startswith(("EOFError: EOF when reading a line", "EOFError (")):  # as input and getpass say
+    if seen.ended.startswith("EOFError: EOF when reading a line"):
         return "it asked a question on standard input, where nobody answers; give the answer by an option"
     started = next((one["name"] for one in seen.constructed if one["kind"] == "started"), "")
     if started and not seen.failed:

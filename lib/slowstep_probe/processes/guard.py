@@ -29,6 +29,7 @@ from slowstep_probe.processes.process_mark import is_dead
 from slowstep_probe.processes.scratch import remove_abandoned_folders, remove_folder
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.processes.wire import Wire
+from slowstep_probe.secret import know
 
 LOOK_SECONDS = 0.2
 NAP_SECONDS = 0.01
@@ -57,6 +58,8 @@ class Order:
     folder: str = ""
     limit: int | None = None
     """The most bytes of host memory."""
+    secrets: list[str] = field(default_factory=list)
+    """What nobody may read that is printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,7 @@ def guard(report: Wire, connection: Wire, order: Order) -> None:
     """
     os.setsid()
     adopt_orphans()
+    know(order.secrets)
     inlet, outlet = os.pipe() if order.log else (-1, -1)
     parent = os.getpid()
     # the trial is forked from here, as its loader workers would be in the user's script

@@ -40,7 +40,7 @@ OF_NVIDIA = "/dev/nvidiactl"
 """The device of NVIDIA's driver. Processes that pass each other memory of a GPU, two arms say, have to see the same
 shared memory, so the folders in it are protected one by one there, and single files are not."""
 
-OF_A_PROCESS = re.compile(r"(?:sem\.|psm_|torch_)")
+OF_A_PROCESS = re.compile(r"sem\.(?:mp-.*|\w{6})$|torch_")
 """The beginnings of names in shared memory that nobody knows but the process that has made them. Where there are no
 others, a trial gets an empty one: each tensor of a loader worker takes 80 us longer in an overlay (AMD EPYC)."""
 
@@ -115,7 +115,7 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     files = [path for path, (kind, read_only) in mounted.items() if not (read_only or VIRTUAL.fullmatch(kind))]
     files = [path for path in files if os.path.isfile(path) and not any(_below(path, top) for top in OF_SYSTEM)]
     in_memory = _is_writable_memory(mounted)
-    own_memory = in_memory and _may_be_its_own([folder, *writable], as_user)
+    own_memory = in_memory and _may_be_its_own([folder, *writable, *mounted], as_user)
     if in_memory and not own_memory:
         targets += _folders_in_memory([folder, *writable])
     inner = [path for path in mounted if path not in targets and any(_below(path, target) for target in targets)]
@@ -138,7 +138,7 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         elif not _read_only(libc, target) and os.access(target, os.W_OK):
             found.open.append(target)
     if own_memory:
-        _own_memory(libc, base, as_user)
+        found.open += [] if _own_memory(libc, base, as_user) else [SHARED_MEMORY]
     for path, descriptor in (kept | copies).items():
         bound = libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(path), None, BIND | RECURSIVE, None)
         if bound and path in (folder, *writable):
@@ -159,7 +159,7 @@ def _is_writable_memory(mounted: Mapping[str, tuple[str, bool]]) -> bool:
 
 
 def _may_be_its_own(used: Sequence[str], as_user: bool) -> bool:
-    """Return whether a namespace may have shared memory of its own; not where folders that are `used` lie in it."""
+    """Return whether a namespace may have shared memory of its own; not where what is `used` or mounted lies in it."""
     glibc = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[-1:]  # another library has no such name
     if (glibc and _version(glibc[0]) < GLIBC) or (as_user and _version(os.uname().release) < TMPFS_FOR_USERS):
         return False
@@ -177,26 +177,25 @@ def _folders_in_memory(used: Sequence[str]) -> list[str]:
     return sorted(path for path in found if not any(_below(one, path) or one == path for one in used))
 
 
-def _own_memory(libc: ctypes.CDLL, base: int, as_user: bool) -> None:
-    """Put memory of this namespace's own, as large as the shared memory, over that; leave it as it is if that fails.
+def _own_memory(libc: ctypes.CDLL, base: int, as_user: bool) -> bool:
+    """Put memory of this namespace's own, as large as the shared memory, over that; return whether it could be had.
 
     `base` is the descriptor of the folder in which it gets its place.
     """
     told, mode = os.statvfs(SHARED_MEMORY), stat.S_IMODE(os.stat(SHARED_MEMORY).st_mode)
     options = f"size={told.f_blocks * told.f_frsize},mode={mode:o}".encode()
     if all(OF_A_PROCESS.match(name) for name in os.listdir(SHARED_MEMORY)):
-        libc.mount(b"tmpfs", SHARED_MEMORY.encode(), b"tmpfs", 0, options)
-        return
+        return libc.mount(b"tmpfs", SHARED_MEMORY.encode(), b"tmpfs", 0, options) == 0
     own = f"/proc/self/fd/{base}/memory"
     os.mkdir(own)
     if libc.mount(b"tmpfs", own.encode(), b"tmpfs", 0, options):
-        return
+        return False
     upper, work = f"{own}/upper", f"{own}/work"
     for made in (upper, work):
         os.mkdir(made)
     os.chmod(upper, mode)
     layers = f"lowerdir={SHARED_MEMORY},upperdir={upper},workdir={work}" + ",userxattr" * as_user
-    libc.mount(b"overlay", SHARED_MEMORY.encode(), b"overlay", 0, layers.encode())
+    return libc.mount(b"overlay", SHARED_MEMORY.encode(), b"overlay", 0, layers.encode()) == 0
 
 
 def _copied(path: str, copy: str) -> bool:

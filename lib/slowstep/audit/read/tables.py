@@ -54,6 +54,9 @@ STATISTIC = re.compile(r"(?<=\w)[ _](?:avg|average|mean|med|median|max|std|p\d\d
 MINIMUM = re.compile(r"(?<=\w)[ _]min$")
 """Headers of statistics. Beside `iter avg`, `iter min` is a minimum; by itself it would be minutes."""
 
+REPEATED_TO = 1.5
+"""The ratio beyond which two figures are not taken for repeats of one measurement that nothing calls so."""
+
 LONGEST = 1_000
 """The most characters of a name or a word of a row."""
 
@@ -163,18 +166,32 @@ def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _without_numbers(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out columns that merely number the rows of each name, whatever they are called: 1, 2, 3 and 1, 2, 3."""
-    values: dict[str, dict[str, list[str]]] = {}
+    """Leave out columns that merely number the repeats of each name, whatever they are called: 1, 2, 3 and 1, 2, 3.
+
+    The figures of repeats are alike, and a column of 0 and 1 is a switch.
+    """
+    groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        for name, text in row["unknown"].items():
-            values.setdefault(name, {}).setdefault(row["label"], []).append(text)
-    numbers = {name for name, of in values.items() if len(of) > 1 and all(map(_counts_up, of.values()))}
+        groups.setdefault(row["label"], []).append(row)
+    if len(groups) < 2 or not all(_are_alike(group) for group in groups.values()):
+        return list(rows)
+    names = dict.fromkeys(name for row in rows for name in row["unknown"])
+    numbers = {name for name in names if all(_counts_up(name, group) for group in groups.values())}
     return [row | {"unknown": {n: text for n, text in row["unknown"].items() if n not in numbers}} for row in rows]
 
 
-def _counts_up(texts: Sequence[str]) -> bool:
-    first = texts[0]
-    return first in ("0", "1") and len(texts) > 1 and [*texts] == [str(int(first) + i) for i in range(len(texts))]
+def _counts_up(name: str, group: Sequence[dict[str, Any]]) -> bool:
+    texts = [row["unknown"].get(name) for row in group]
+    return any(texts == [str(first + i) for i in range(len(texts))] for first in (0, 1) if len(texts) + first > 2)
+
+
+def _are_alike(group: Sequence[dict[str, Any]]) -> bool:
+    """Return whether the figures of rows may be those of repeats: none is half as large again as another one."""
+    for name in group[0]["figures"]:
+        each = [parse(row["figures"][name]).middle for row in group if name in row["figures"]]
+        if name not in STATED and min(each) * REPEATED_TO < max(each):
+            return False
+    return True
 
 
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
