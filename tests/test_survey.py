@@ -402,6 +402,13 @@ def test_the_end_of_an_epoch_is_waited_for_as_long_as_is_said(patience: float, t
     assert (seen.steps > 50) == (patience > 5)
 
 
+def test_nothing_heavy_is_imported_before_the_program_is_entered() -> None:
+    """Overlays need a process of one thread, and the program may set variables before its own import of PyTorch."""
+    code = "import sys, slowstep_probe.surveyed; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+
+    assert 0 == subprocess.run([sys.executable, "-c", code], check=False).returncode
+
+
 def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
     """A program that fails in its third step has trained on two whole batches since its first one."""
     whole = FAILS.replace("WORKERS", "0").replace("i > 19", "i > 90")

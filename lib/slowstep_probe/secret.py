@@ -72,7 +72,7 @@ def is_secret(name: object, value: object) -> bool:
 
 def cleaned(text: str) -> str:
     """Return a text, an error's say, with `***` in place of the secrets that are known or that it says to be some."""
-    return _without_told(_without_known(text), str, IN_TEXTS)
+    return _without(_known(), IN_TEXTS, text, str)
 
 
 def shown_value(value: str) -> str:
@@ -80,13 +80,7 @@ def shown_value(value: str) -> str:
 
     Words that say that one follows may mean anything in it.
     """
-    return _without_told(_without_known(value), str, IN_URLS)
-
-
-def _without_known(text: str) -> str:
-    for known in _known():
-        text = text.replace(known, HIDDEN)
-    return text
+    return _without(_known(), IN_URLS, value, str)
 
 
 def know(secrets: Sequence[str]) -> None:
@@ -98,8 +92,15 @@ OF_COMMAND = set[str]()
 """The secrets that the command has which is run."""
 
 
-def _without_told(text: AnyStr, kind: Callable[[str], AnyStr], told: Sequence[tuple[Sequence[str], str]]) -> AnyStr:
-    """Return a text without the secrets that stand behind what is `told`. `kind` makes a text of its kind."""
+def _without(
+    known: Sequence[AnyStr], told: Sequence[tuple[Sequence[str], str]], text: AnyStr, kind: Callable[[str], AnyStr]
+) -> AnyStr:
+    """Return a text without the secrets that are `known`, and without those that stand behind what is `told`.
+
+    `kind` makes a text of the same kind, of characters or of bytes.
+    """
+    for one in known:
+        text = text.replace(one, kind(HIDDEN))
     small = text.lower()
     for needed, pattern in told:
         if any(kind(one) in small for one in needed):
@@ -220,17 +221,12 @@ class Cleaner:
             at = text.find(known, max(0, end - len(known) + 1))
             end = at if -1 < at < end < at + len(known) else end
         self._held = text[end:]
-        return self._without(text[:end])
+        return _without(self._known, IN_TEXTS, text[:end], str.encode)
 
     def rest(self) -> bytes:
         """Return what was held back once nothing more comes."""
         text, self._held = self._held, b""
-        return self._without(text)
-
-    def _without(self, text: bytes) -> bytes:
-        for known in self._known:
-            text = text.replace(known, HIDDEN.encode())
-        return _without_told(text, str.encode, IN_TEXTS)
+        return _without(self._known, IN_TEXTS, text, str.encode)
 
 
 def _begun(text: bytes, known: bytes) -> int:

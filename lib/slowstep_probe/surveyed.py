@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, NoReturn
 
-from slowstep_probe.looks import looking
 from slowstep_probe.secret import hidden
 
 SHORT_EPOCH = 200
@@ -209,7 +208,11 @@ class Watched:
         original(status)
 
     def _runs_another(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "os.exec" or os.getpid() != self._process or not looking(_may_be_run)(arguments[0]):
+        if event != "os.exec" or os.getpid() != self._process:
+            return
+        from slowstep_probe.looks import looking
+
+        if not looking(_may_be_run)(arguments[0]):
             return
         if self.boundaries > 1:
             self.tell("its process ran another program (os.exec)")

@@ -8,10 +8,10 @@ from slowstep.audit.equal_work import WHOLE, WORK, equal_work, read_from
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run
+from slowstep.audit.run import STATED, Run
 from slowstep.text.numbers import percentage
 
-SPEED_UP, EFFICIENCY = "speed_up", "scaling_efficiency"
+SPEED_UP, EFFICIENCY = STATED
 
 OF_STEPS = {TITLES[quantity] for quantity in ("steps_per_second", "seconds_per_step", *WHOLE)}
 """Units that count steps, or time, and not the work that is done in it."""

@@ -137,8 +137,8 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
             found.over[target] = os.path.join(found.folder, str(number))
         elif not _read_only(libc, target) and os.access(target, os.W_OK):
             found.open.append(target)
-    if own_memory:
-        found.open += [] if _own_memory(libc, base, as_user) else [SHARED_MEMORY]
+    if own_memory and not _own_memory(libc, base, as_user):
+        found.open.append(SHARED_MEMORY)
     for path, descriptor in (kept | copies).items():
         bound = libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(path), None, BIND | RECURSIVE, None)
         if bound and path in (folder, *writable):

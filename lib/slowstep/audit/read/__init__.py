@@ -26,10 +26,10 @@ from slowstep.settings.reported import Reported, Row
 __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_state", "rows"]
 
 TABLES = (".csv", ".tsv", ".md", ".markdown")
+LOGS = (".log", ".txt", ".out", ".err")
+
 MOST_ROWS = 2_000
 """The most rows of one audit. Each is held against each other one in some way."""
-
-LOGS = (".log", ".txt", ".out", ".err")
 
 
 def rows(reported: Reported) -> list[Row]:

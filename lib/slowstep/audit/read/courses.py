@@ -55,13 +55,18 @@ def number(text: str) -> float | None:
         return None
 
 
+def measured_in(row: Mapping[str, Any]) -> frozenset[str]:
+    """Return the figures of a row that were measured, without ratios to another row that it states beside them."""
+    return frozenset(row["figures"]) - {*STATED}
+
+
 def repeat_key(row: Mapping[str, Any]) -> Hashable:
     """Return what two rows have in common if they are repeats of one measurement.
 
     Rows on other numbers of devices or with other batches are none, nor are rows that differ in a column that was not
     read and may be a setting.
     """
-    kinds = (frozenset(row["figures"]) - {*STATED}, frozenset(row["phases"]))
+    kinds = (measured_in(row), frozenset(row["phases"]))
     set_up = frozenset((q, text) for q, text in row["figures"].items() if q in SET_UP)
     return row["label"], frozenset(row["settings"].items()), set_up, frozenset(row["unknown"].items()), *kinds
 

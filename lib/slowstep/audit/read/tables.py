@@ -25,12 +25,12 @@ from slowstep.audit.read.columns import (
     stated,
     text_of,
 )
-from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, number, position_of, repeat_key
+from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, measured_in, number, position_of, repeat_key
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import BESIDE, STATED
+from slowstep.audit.run import BESIDE
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
@@ -80,7 +80,7 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
     if not tables:
         raise Unreadable(source, 1, 1, "holds no table with a header and a row")
     found = rows_of(tables, source, columns or {})
-    if not any(row["figures"].keys() - {*STATED} for row in found):
+    if not any(map(measured_in, found)):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
         why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'"
@@ -93,7 +93,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """Return the rows of the tables that hold figures or runs out of memory."""
     each = [_rows(reshaped(table, columns), source, columns) for table in tables]
-    kept = [rows for rows in each if any(row["figures"].keys() - {*STATED} or row["out_of_memory"] for row in rows)]
+    kept = [rows for rows in each if any(measured_in(row) or row["out_of_memory"] for row in rows)]
     return [row for rows in kept or each for row in rows]
 
 
@@ -187,9 +187,9 @@ def _counts_up(name: str, group: Sequence[dict[str, Any]]) -> bool:
 
 def _are_alike(group: Sequence[dict[str, Any]]) -> bool:
     """Return whether the figures of rows may be those of repeats: none is half as large again as another one."""
-    for name in group[0]["figures"]:
+    for name in measured_in(group[0]):
         each = [parse(row["figures"][name]).middle for row in group if name in row["figures"]]
-        if name not in STATED and min(each) * REPEATED_TO < max(each):
+        if min(each) * REPEATED_TO < max(each):
             return False
     return True
 
