@@ -16,7 +16,7 @@ from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplain
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.wording.causes import WHOLES, causes
 from slowstep.wording.still_open import more_lost
-from slowstep_probe.measured import Loop, OfRank
+from slowstep_probe.measured import Loop, OfRank, Operator
 
 MINIMUM = 0.05
 HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}
@@ -223,6 +223,28 @@ def test_a_loop_in_python_is_found_without_its_flops(seconds: float, own: float,
         "hooks.py:210" in named[0][1],
         "18,000 times a step" in named[0][1],
     )
+
+
+@pytest.mark.parametrize(
+    ("taken", "lost"),
+    [
+        ({"aten::im2col": 0.2, "aten::copy_ in aten::matmul": 0.1}, 0.18),
+        ({"aten::copy_ in aten::matmul": 0.1, "aten::cat": 0.03}, None),  # hardly more than any model has
+    ],
+)
+def test_operators_that_only_move_numbers_are_lost_beyond_what_every_model_has(
+    taken: dict[str, float], lost: float | None
+) -> None:
+    """They are named with what called them, and with the line of the forward pass that most likely does."""
+    known = profiled(places={"forward": {"net.py:13 in forward": 0.28, "net.py:12 in forward": 0.1}})
+    moves = [Operator(name=name, calls=9, seconds=share * known.seconds) for name, share in taken.items()]
+    for phase in ("forward", "backward"):
+        found = suspects(facts(HEALTHY | {"forward": 0.4}, profile=replace(known, moves={phase: moves})), MINIMUM)
+
+        assert [s.phase for s in found] == [phase] * bool(lost)
+        assert [s.share.mean for s in found] == ([pytest.approx(lost)] if lost else [])
+        assert not lost or found[0].consists_of[0].startswith("aten::im2col")
+        assert not lost or ("net.py:13" in found[0].why) == (phase == "forward")
 
 
 @pytest.mark.parametrize(

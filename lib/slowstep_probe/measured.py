@@ -274,6 +274,9 @@ class ProfileRecord:
     """Seconds of each phase in stretches of more than a millisecond in which no operator runs; empty for a device."""
     loops: dict[str, Loop] = field(default_factory=dict)
     """The loops in Python of each phase, told as one."""
+    moves: dict[str, list[Operator]] = field(default_factory=dict)
+    """The largest operators of each phase that only move numbers, each with what called it: `aten::copy_ in
+    aten::matmul`."""
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
     start: int = 0

@@ -100,7 +100,22 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> Part | Non
 def line_of_loop(profile: ProfileRecord, phase: str) -> str:
     """Return the line of a phase that runs its loop: the largest that takes no more than the loop does."""
     loop = profile.loops[phase]
-    most = trust(profile) * (loop.seconds + loop.products) / profile.seconds
+    return _line_of(profile, phase, (loop.seconds + loop.products) / profile.seconds)
+
+
+def moved(profile: ProfileRecord, phase: str) -> list[Part]:
+    """Return the operators of a pass that only move numbers, each with what called it, largest first."""
+    return [Part(what=o.name, share=o.seconds / profile.seconds) for o in profile.moves.get(phase, ())]
+
+
+def line_of_moves(profile: ProfileRecord, phase: str) -> str:
+    """Return the line of a phase that moves numbers: the largest that takes no more than they do."""
+    return _line_of(profile, phase, sum(part.share for part in moved(profile, phase)))
+
+
+def _line_of(profile: ProfileRecord, phase: str, share: float) -> str:
+    """Return the largest line of the user's code in a phase that may be what takes that share of the time, 0 to 1."""
+    most = trust(profile) * share
     found = [p for p in profile.places if p.phase == phase and p.own]
     line = next((p for p in found if p.share <= most), found[0] if found else None)
     return line.where if line else ""

@@ -9,8 +9,9 @@ They are suspected only with evidence of what they consist of: lines of code, op
   the next is spread over many lines.
 - **A pass** is compared with the other pass by their FLOPs, but only where the other pass reaches a good part of the
   device's rate: FLOPs say nothing about a step that is bound by launching. Its excess counts as far as operators beside
-  the products, or stretches without any operator, account for it. Without FLOPs, Python code counts that runs in it:
-  stretches without any operator, and loops of the user's own that call operators one by one.
+  the products, or stretches without any operator, account for it. Without FLOPs, what computes nothing counts:
+  stretches without any operator, loops of the user's own that call operators one by one, and operators that only copy,
+  fill or arrange memory, beyond what every model has of them.
 
 A change explains such time if the time is gone in the change's own blocks. Time that no supported change takes away
 stays "unexplained"; it is never blamed on a factor that happens to be listed.
@@ -31,7 +32,9 @@ from slowstep.judgement.operators import (
     Part,
     beside,
     line_of_loop,
+    line_of_moves,
     looped,
+    moved,
     pause,
     places,
     training,
@@ -69,6 +72,10 @@ OFTEN = 1 / 3
 
 MOST_NAMED = 3
 """The most places or operators that are named of a suspect."""
+
+MOVES_ANYWAY = 0.12
+"""The share of the time that a pass takes at most to move numbers: 11 % where Swin shifts its windows. Of fifty
+architectures, only those that take sequences apart take more (docs/method.md)."""
 
 LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+)(, \d+)*( and others)? in (?P<function>\S+)")
 """A place in the code, `train.py:7 in dice`, or several of one function."""
@@ -277,8 +284,9 @@ def _suspect_pass(facts: RunFacts, phase: str, least: float) -> Suspect | None:
     if facts.profile is None:
         return None
     named = [part for part in beside(facts.profile, phase) if part.share >= NAMED * least]
-    told = [_by_operators(facts, phase, least, named), _in_python(facts, phase, least, named)]
-    return max((one for one in told if one), key=lambda one: one.share.lower, default=None)
+    told = (_by_operators(facts, phase, least, named), _in_python(facts, phase, least, named))
+    found = [one for one in (*told, _moving(facts, phase, least)) if one]
+    return max(found, key=lambda one: one.share.lower, default=None)
 
 
 def _by_operators(facts: RunFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
@@ -309,6 +317,18 @@ def _in_python(facts: RunFacts, phase: str, least: float, named: Sequence[Part])
         return None
     share = _from_profile(known, facts.shares[phase], facts.profile)
     return Suspect(phase=phase, share=share, why=why, **_named(parts), comparable=False, **back)
+
+
+def _moving(facts: RunFacts, phase: str, least: float) -> Suspect | None:
+    """Return the suspect of operators in a pass that only move numbers, or None where they are as few as elsewhere."""
+    parts = moved(facts.profile, phase)
+    known = sum(part.share for part in parts) - MOVES_ANYWAY
+    if known < least:
+        return None
+    share = _from_profile(known, facts.shares[phase], facts.profile)
+    at = line_of_moves(facts.profile, phase) if phase == "forward" else ""
+    why = f"operators only copy, fill or arrange memory there{f', mostly at {at}' if at else ''}"
+    return Suspect(phase=phase, share=share, why=why, **_named(parts), comparable=False)
 
 
 def _from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:

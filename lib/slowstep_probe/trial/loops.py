@@ -88,22 +88,17 @@ class Repeated:
 
 def loops(
     events: Sequence[Any],
-    phase_at: Callable[[float], str],
-    steps_end: Sequence[float],
+    part: Callable[[Any], tuple[str, int]],
     steps: int,
     busy: Sequence[tuple[float, float]] = (),
     repeated: Sequence[Repeated] = (),
 ) -> dict[str, Loop]:
     """Return the loops of each phase, told as one.
 
-    `events` are those of the profiler on the host, `phase_at` tells the phase at a moment, `steps_end` are the moments
-    at which steps end, `busy` are the spans in which a device computes, and `repeated` are those in which a module is
-    called again and again, in order, all in us. Time in which a device computes is not lost.
+    `events` are those of the profiler on the host, `part` tells the phase and the number of the step of an event,
+    `busy` are the spans in which a device computes, and `repeated` are those in which a module is called again and
+    again, in order, both in us. Time in which a device computes is not lost.
     """
-
-    def part(event: Any) -> tuple[str, int]:
-        return phase_at(event.time_range.start), bisect.bisect(steps_end, event.time_range.start)
-
     forth, found = _forth(events, part, busy, repeated), dict[str, Loop]()
     for phase, turns in forth.items():
         loop = turns.loop(steps)

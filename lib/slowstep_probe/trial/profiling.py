@@ -25,6 +25,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from slowstep_probe.measured import Operator, ProfileRecord
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
+from slowstep_probe.trial.moves import moves
 
 TOP = 20
 """The most operators that are kept of a profile and of a phase."""
@@ -164,14 +165,8 @@ class Profiling:
             operators=self._operators(),
             by_phase=self._by_phase(),
             pauses={} if self.on_device else self._pauses(steps),
-            loops=loops(
-                self._host_events,
-                self._phase_at,
-                self._steps_end(),
-                steps,
-                covered(_spans(self._on_device)),
-                self._repeated(),
-            ),
+            loops=loops(self._host_events, self._part, steps, covered(_spans(self._on_device)), self._repeated()),
+            moves=moves(self._host_events, self._part, steps, self._own, TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
@@ -210,17 +205,25 @@ class Profiling:
         """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps."""
         phases, found = self._phase_at, defaultdict[str, Counter[int]](Counter)
         spans = list(_spans(self._on_host))
-        steps_end = self._steps_end()
         for _, begin, end in (s for s in self._stretches if s[0] == "all"):
             stretches = covered([(begin, begin), *spans, (end, end)])
             for (_, a), (b, _) in pairwise(stretches):
                 if 1e-6 * (b - a) > PAUSE:
-                    found[phases((a + b) / 2)][bisect.bisect(steps_end, (a + b) / 2)] += 1e-6 * (b - a)
+                    found[phases((a + b) / 2)][self._step_at((a + b) / 2)] += 1e-6 * (b - a)
         of_most = {phase: of_most_steps(times, steps) for phase, times in found.items()}
         return {phase: seconds for phase, seconds in of_most.items() if seconds > 0}
 
+    def _part(self, event: Any) -> tuple[str, int]:
+        """Return the phase and the number of the step in which an event begins."""
+        return self._phase_at(event.time_range.start), self._step_at(event.time_range.start)
+
+    def _step_at(self, moment: float) -> int:
+        """Return the number of the step at a moment, in us."""
+        return bisect.bisect(self._steps_end, moment)
+
+    @cached_property
     def _steps_end(self) -> list[float]:
-        """Return the moments at which steps end, in us."""
+        """The moments at which steps end, in us."""
         return [end for name, _, end in self._stretches if name == STEP_ENDS]
 
     def _repeated(self) -> list[Repeated]:
