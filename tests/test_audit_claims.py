@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowstep.audit import Audit, FindingKind, Judged, audit
+from slowstep.audit import Audit, FindingKind, Judged, Judgement, audit
 from slowstep.audit.terminal_lines import claim_lines
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
@@ -227,6 +227,44 @@ def test_steps_of_eight_devices_are_not_those_of_one() -> None:
     a, b = {"seconds_per_step": "2.10", "devices": 1}, {"seconds_per_step": "2.20", "devices": 8}
 
     assert str(judged(a, b, "7.6").judgement) == "can't be decided from these figures"
+
+
+@pytest.mark.parametrize(
+    ("columns", "a", "b", "differs"),
+    [
+        ("model", "350M", "125M", "model (350M, 125M)"),
+        ("#GPU", "1", "4", "4 devices"),
+        ("samples/step", "32", "128", "trains on 128 samples"),
+        ("alloc", "18.2 GiB", "41.8 GiB", ""),
+    ],
+)
+def test_a_claim_on_a_factor_needs_all_else_to_be_equal(columns: str, a: str, b: str, differs: str) -> None:
+    """Another model, more devices or a larger step may be what made it faster; what it came to is no difference."""
+    table = f"run,torch_compile,{columns},samples/s\na,no,{a},100\nb,yes,{b},250\n"
+    claim = {"text": "compiling", "baseline": "a", "treatment": "b", "factor": "torch_compile", "speed_up": 2.5}
+    (one,) = report(table=table, claims=[claim]).claims
+
+    assert one.judgement is (Judgement.UNDECIDED if differs else Judgement.HOLDS)
+    assert differs in " ".join([one.reason, *(f.text for f in one.findings)])
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity", "judgement"),
+    [
+        ("64 GPUs train 7 times as fast as 8", "tokens_per_second", Judgement.UNDECIDED),
+        ("it is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
+        ("64 GPUs train 7 times as fast as 8", "tokens_per_second_per_device", Judgement.CONTRADICTED),
+    ],
+)
+def test_speeds_of_one_device_say_nothing_of_a_number_that_only_words_give(
+    text: str, quantity: str, judgement: Judgement
+) -> None:
+    """3,200 tokens a second and GPU on 8 of them, and 2,800 on 64."""
+    table = "run,tokens/s/GPU\na,3200\nb,2800\n"
+    claim = {"text": text, "baseline": "a", "treatment": "b", "quantity": quantity, "speed_up": 7}
+    (one,) = report(table=table, claims=[claim]).claims
+
+    assert one.judgement is judgement
 
 
 def test_cheaper_is_a_claim_on_cost() -> None:

@@ -46,6 +46,13 @@ def known(header: str, cell: str = "12") -> dict[str, float]:
         ("GPU util (%)", "utilisation", 1),
         ("#GPUs", "devices", 1),
         ("global batch size", "samples_per_step", 1),
+        ("global batch", "samples_per_step", 1),
+        ("eff. bs", "samples_per_step", 1),
+        ("#GPU", "devices", 1),
+        ("n_gpus", "devices", 1),
+        ("s/optimizer step", "seconds_per_step", 1),
+        ("train_step_timing in s", "seconds_per_step", 1),
+        ("WPS", "tokens_per_second", 1),
     ],
 )
 def test_a_header_says_what_its_numbers_are(header: str, quantity: str, scale: float) -> None:
@@ -70,6 +77,53 @@ def test_what_is_no_speed_of_training_is_not_read(header: str) -> None:
     """Another thing, another part of the job, or a share of what is not shared."""
     with pytest.raises(SettingsError, match="no column holds a figure"):
         known(header)
+
+
+@pytest.mark.parametrize(
+    ("header", "setting"),
+    [
+        *(
+            (h, "per_device_train_batch_size")
+            for h in ("per-device batch", "batch_size_per_gpu", "micro batch", "bs/gpu")
+        ),
+        *((h, "gradient_accumulation_steps") for h in ("grad accum", "gradient accumulation", "accum")),
+    ],
+)
+def test_a_batch_of_a_device_is_the_setting(header: str, setting: str) -> None:
+    """As people name it; how a step is made up is then known, and checked."""
+    (run,) = audit(validate({"name": "own", "reported": {"table": f"run;{header};s/it\na;4;1.5\n"}}, "own")).runs
+
+    assert run.settings.training_arguments == {setting: 4}
+
+
+@pytest.mark.parametrize(
+    ("header", "asked"), [("batch", "all samples of an optimizer step"), ("VRAM (GB)", "what the tensors take")]
+)
+def test_beside_a_speed_what_could_be_several_things_is_asked_about(header: str, asked: str) -> None:
+    """Nothing hangs on it, so the speeds are compared all the same."""
+    table = f"run;{header};samples/s\na;12;100\nb;14;150\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert any(header in line and asked in line for line in found.questions)
+    assert [run.given.keys() for run in found.runs] == [{"samples_per_second"}] * 2
+
+
+@pytest.mark.parametrize("cell", ["OOM", "-", "n/a", ""])
+def test_figures_in_lines_may_lack_one(cell: str) -> None:
+    """A table with its runs as columns is read where one of them did not fit, too."""
+    table = f"| | a | b | c |\n|---|---|---|---|\n| samples/s | 100 | 150 | {cell} |\n| s/it | 0.32 | 0.21 | {cell} |\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert {r.label for r in found.runs} >= {"a", "b"}
+    assert next(r for r in found.runs if r.label == "b").given["samples_per_second"].middle == 150
+
+
+def test_a_price_is_read_with_its_sign() -> None:
+    """14.40 an hour for 9.5 hours are 136.80."""
+    table = "run,hours,$/hour,cost\na,9.5,$14.40,$316.80\nb,20,$14.40,$288\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert [f.where for f in found.faults] == ["a"]
 
 
 def test_a_share_is_a_percentage() -> None:

@@ -269,3 +269,26 @@ def test_nothing_is_said_of_what_nobody_gave() -> None:
 
     assert ["tokenises" in " ".join(found.questions) for found in (waits, described)] == [False, True]
     assert ["The audit assumes neither" in " ".join(found.questions) for found in (follows, assumed)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("table", "accused"),
+    [
+        ("run,samples/step,samples/s,s/sample\na,1,21,0.0476\nb,32,410,0.00244\nc,64,455,0.0022\n", []),
+        ("run,tok/s,tok/s/GPU,GPUs\na,25k,3.12k,8\nb,1.2M,9.4k,128\nc,50k,6.25k,8\n", []),
+        ("run,samples/step,samples/s\na,32,21\nb,32,410\nc,64,455\n", ["a"]),
+    ],
+)
+def test_what_a_batch_or_many_devices_explain_is_no_slip(table: str, accused: list[str]) -> None:
+    """A step of one sample is slow for it, and 16 times the devices are faster."""
+    found = of_table(table)
+
+    assert list(told(found, FindingKind.NEIGHBOURS)) == accused
+
+
+def test_a_figure_that_contradicts_others_makes_no_neighbour() -> None:
+    """The slip is told where it is, and not once more in the rows beside it."""
+    found = of_table("run,samples/s,s/sample\na,400,0.0025\nb,410,0.00244\nc,42,0.00238\n")
+
+    assert [f.where for f in found.faults] == ["c"]
+    assert not told(found, FindingKind.NEIGHBOURS)

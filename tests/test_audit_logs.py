@@ -138,7 +138,7 @@ def lines(text: str, times: int = 12) -> str:
         ),
         (
             "\x1b[31mstep: {n}  \x1b[32mloss: 7.8  memory: 47.39GiB(49%)  \x1b[34mtps: {slow},812  \x1b[35mmfu: 45.7%",
-            {"tokens_per_second": 2812, "mfu": 45.7},
+            {"tokens_per_second_per_device": 2812, "mfu": 45.7},  # by torchtitan's own words
         ),
         ("epoch 001: {n}00 / 1000 loss=8.1, ppl=300.1, ups={slow}.51, bsz=512, wall=50", {"steps_per_second": 2.51}),
         ("782/782 [=====] - 25s {slow}2ms/step - loss: 1.2 - val_loss: 0.4", {"seconds_per_step": 0.022}),
@@ -157,6 +157,30 @@ def lines(text: str, times: int = 12) -> str:
         ("epoch {n} tps: {slow}812 lr: 1e-3 data_time: 0.01 memory: 4512", {"tokens_per_second": 2812}),
         ("INFO:tensorflow:global_step/sec: {slow}.25", {"steps_per_second": 2.25}),
         ("Step {n} | {slow}.25 s/it | 1,300 examples seen", {"seconds_per_step": 2.25}),
+        (
+            "steps: {n} loss: 2.1900 iter time (s): {slow}.600 samples/sec: 40.0",
+            {"seconds_per_step": 2.6, "samples_per_second": 40},
+        ),
+        ("step={n} loss=2.700 tokens/sec={slow}.21M", {"tokens_per_second": 2_210_000}),
+        ("step {n} loss 2.1 tok/s/gpu={slow}200", {"tokens_per_second_per_device": 2200}),
+        ("epoch 3 iter {n} lr 0.0003 samples/s {slow}12.3 loss 2.70", {"samples_per_second": 212.3}),
+        ("step {n} samples/s: {slow} 234", {"samples_per_second": 2234}),
+        ("step {n} | loss 2.700 | tps: {slow}.3k | mem 40.1G", {"tokens_per_second": 2300}),
+        ("step {n} | {slow}2.4k tok/s | mem 40.1G", {"tokens_per_second": 22_400}),
+        ("step {n} speed {slow}2.5 samples/s 45 GB", {"samples_per_second": 22.5}),
+        (
+            "Iter {n} | fwd: 0.210 s/iter | bwd: 0.440 s/iter | opt: 0.030 s/iter | total: {slow}.81 s/iter",
+            {"seconds_per_step": 2.81},
+        ),
+        (
+            "Step {n} | loss:1.99 lr:0.0003 tokens_per_second_per_gpu:{slow}11.00 peak_memory_active:14.21",
+            {"tokens_per_second_per_device": 211},
+        ),
+        ("step {n} loss 2.8 {slow}5120 tok/s at 12:30:45", {"tokens_per_second": 25_120}),
+        (
+            "epoch 1: {n} / 100 loss=8.1, ups={slow}.5, wps=41250, wpb=16500",
+            {"steps_per_second": 2.5, "tokens_per_second": 41_250, "tokens_per_step": 16_500},
+        ),
     ],
 )
 def test_speeds_in_words_are_read(line: str, figures: dict, tmp_path: Path) -> None:
@@ -178,6 +202,7 @@ def test_speeds_in_words_are_read(line: str, figures: dict, tmp_path: Path) -> N
         ("Epoch: [0][{n}/100]\tTime  {slow}.412 ( 0.520)\tLoss 6.9", "'Time 9.412' in 12 lines: is it of a step"),
         ("Map: 9000 examples [00:0{slow}, 9000 examples/s]", "no lines say a number with a unit"),
         ("eval {n}: 9000 samples/s", "no lines say a number with a unit"),
+        ("Schritt {n} Verlust 2,700 {slow}2,5 it/s", "'92,5 it/s' in 12 lines: found '92,5'; is the comma a decimal"),
     ],
 )
 def test_what_could_be_several_speeds_is_named(line: str, words: str, tmp_path: Path) -> None:
@@ -186,6 +211,13 @@ def test_what_could_be_several_speeds_is_named(line: str, words: str, tmp_path: 
         read(lines(line), tmp_path)
 
     assert words in str(refused.value)
+
+
+def test_a_start_without_speed_is_left_out(tmp_path: Path) -> None:
+    """The first line of many logs has nothing to divide by."""
+    (found,) = read(lines("step {n} loss 2.8 0 tok/s") + lines("step {n} loss 2.8 {slow}5120 tok/s"), tmp_path)
+
+    assert found == {"tokens_per_second": "25120"}
 
 
 @pytest.mark.parametrize(

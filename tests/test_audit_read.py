@@ -93,8 +93,8 @@ def test_hours_are_of_what_the_header_says() -> None:
 
 def test_what_a_header_is_said_to_be_has_to_exist() -> None:
     """Or the column would be left out without a word."""
-    with pytest.raises(SettingsError, match=r"calls batch 'per_device_batch_size'.*Did you mean"):
-        audited("run,batch,s/it\na,4,2.0\n", columns={"batch": "per_device_batch_size"})
+    with pytest.raises(SettingsError, match=r"calls batch 'per_device_train_batch'.*Did you mean"):
+        audited("run,batch,s/it\na,4,2.0\n", columns={"batch": "per_device_train_batch"})
     for header in ("run", "run_id,run"):
         cells = "1," * header.count(",") + "a"
         found = audited(
@@ -610,7 +610,7 @@ def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str
     [
         ({"rows": [{"label": "a", "figures": {"speed": "2"}}]}, "rows[0].figures.speed: is it seconds a step"),
         ({"rows": [{"label": "a", "figures": {"memory": "2"}}]}, "what the tensors take"),
-        ({"table": "run,s/it,VRAM (GB)\na,2.1,12\n"}, "reported.table:2:3: VRAM (GB): is it what the tensors take"),
+        ({"table": "run,VRAM (GB)\na,12\n"}, "reported.table:2:2: VRAM (GB): is it what the tensors take"),
         ({"rows": [{"label": "a", "figures": {"seconds_per_stp": "2"}}]}, "Did you mean 'seconds_per_step'"),
         ({"rows": [{"label": "a", "figures": {"hours": "long"}}]}, "expected a number, found 'long'"),
         ({"rows": [{"label": "a", "phases": {"foward": "1"}}]}, "Did you mean 'forward'"),

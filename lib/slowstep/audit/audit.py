@@ -140,4 +140,6 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
     text = "; ".join(f"by {unit} it is {labels}" for unit, labels in best.items())
     last = list(best)[-1]
     why = f"which row is fastest depends on the unit: {text}. The work is most equal in {last}"
-    return [Finding(kind=FindingKind.RANKING, where="all rows", text=why)]
+    left_out = [run.label for run in with_speed(found) if run.open_figures]
+    where = "the rows whose figures agree" if left_out else "all rows"
+    return [Finding(kind=FindingKind.RANKING, where=where, text=why)]

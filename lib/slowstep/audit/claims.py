@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from dataclasses import replace
 from slowstep.audit.differences import changed, differences
 from slowstep.audit.disputed import disputed, gains_without
 from slowstep.audit.equal_work import (
+    OF_A_DEVICE,
     OF_PRICE,
     WHOLE,
     WORK,
@@ -55,10 +57,19 @@ CUT = "the figures don't say how much of that is padding no longer computed, and
 UNKNOWN = "this is a total time, and the figures don't say whether both runs did as much work in it"
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
 BATCH = "the figures don't say whether a step trains on as many samples in both"
+DEVICES = "the speeds are those of one device, and the figures don't say how many devices each was trained on"
 """Doubts that only the author of the report can resolve."""
+
+COUNTS_DEVICES = re.compile(
+    r"\d\s?[x×]?[\s_-]?(?:gpu|device|card|chip|rank|node|tpu)|(?:gpu|device|node|rank)s?[\s_-]?\d", re.IGNORECASE
+)
+"""Words that count devices: `64 GPUs`, `run_gpu8`."""
 
 PARTS_OF_BATCH = {"per_device_train_batch_size", "auto_find_batch_size", "gradient_accumulation_steps"}
 """Settings that make up the samples of a step."""
+
+OF_BATCHES = {"per_device_train_batch_size", "gradient_accumulation_steps", "larger_micro_batches", "larger_batches"}
+"""Factors that make up the samples of a step."""
 
 LARGEST_LOG = 100.0
 """The logarithm of the largest ratio that is told."""
@@ -167,8 +178,22 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     alone = unknown and claim.quantity not in OF_PRICE and unit == TITLES["seconds"]
     if alone or (unknown and not whole.meets(gain)):  # type: ignore[union-attr]
         return UNKNOWN
+    if _devices_unknown(claim, a, b):
+        return DEVICES
     differ = changed(a.settings, b.settings).keys()
     return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+
+
+def _devices_unknown(claim: Claim, a: Run, b: Run) -> bool:
+    """Return whether speeds of one device stand for those of several, whose number only words give."""
+    counted = any(COUNTS_DEVICES.search(words) for words in (claim.text, a.label, b.label))
+    of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
+    return counted and not of_one and all(_of_one_device(r) for r in (a, b))
+
+
+def _of_one_device(run: Run) -> bool:
+    each = [q.removesuffix(OF_A_DEVICE) for q in run.given if q.endswith(OF_A_DEVICE)]
+    return bool(each) and "devices" not in run.given and run.given.keys().isdisjoint(each)
 
 
 def _dispute(claim: Claim, a: Run, b: Run, gain: Figure, stated: Figure) -> str:
@@ -199,6 +224,11 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     if factor and not same_devices(a, b):
         text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    if factor and claim.factor not in OF_BATCHES and not changed(a.settings, b.settings).keys() & PARTS_OF_BATCH:
+        before, after = batches(a, b)
+        if before and after and same_batch(a, b) is False:
+            text = f"a step of '{b.label}' trains on {after} samples, and one of '{a.label}' on {before}"
+            return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     unknown = unknown_differences(a, b, claim.factor)
     if factor and unknown:
         also = "also differ" if differ else "differ"
@@ -428,6 +458,8 @@ def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
     if doubt.startswith(BATCH):
         found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
+    if doubt == DEVICES:
+        found.append(f"On how many devices were '{a.label}' and '{b.label}' trained?")
     if doubt == UNKNOWN:
         found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
     if b.out_of_memory:

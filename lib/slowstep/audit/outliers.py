@@ -31,6 +31,18 @@ WORK = dict.fromkeys(
 ) | dict.fromkeys(("seconds_per_sample", "samples_per_second"), ("tokens_per_second",))
 """Figures that count more equal work than another one does, by that one."""
 
+LARGER_WITH = {
+    "seconds_per_sample": ("samples_per_step", "devices"),
+    "samples_per_second": ("samples_per_step", "devices"),
+    "tokens_per_second": ("samples_per_step", "tokens_per_step", "devices"),
+    "samples_per_second_per_device": ("samples_per_step",),
+    "tokens_per_second_per_device": ("samples_per_step", "tokens_per_step"),
+}
+"""Speeds, with what makes them faster: a step of one sample is slow for each of them, and many devices are fast."""
+
+SOME = 3.0
+"""The ratio from which on what makes a speed larger, or smaller, explains that it is."""
+
 FAR = 8.0
 """The ratio from which on a value is far from its neighbours: ten times, with room for real differences."""
 
@@ -58,6 +70,7 @@ def unlike_neighbours(runs: Sequence[Run]) -> list[Finding]:
     found = []
     for quantity in SERIES:
         rows = [r for r in runs if r.measured and quantity in r.given and r.given[quantity].bounded]
+        rows = [r for r in rows if quantity not in r.open_figures]
         for row, beside in _with_neighbours(rows):
             odd = _times_neighbours(row.given[quantity].middle, [r.given[quantity].middle for r in beside])
             if odd and not _explained(quantity, row, beside):
@@ -90,7 +103,18 @@ def _explained(quantity: str, row: Run, beside: Sequence[Run]) -> bool:
         known = [f for r in (row, *beside) if (f := r.solved.known.get(work)) and f.bounded]
         if len(known) > len(beside) and not _times_neighbours(known[0].middle, [f.middle for f in known[1:]]):
             return True
-    return False
+    return any(_grows_with(cause, quantity, row, beside) for cause in LARGER_WITH.get(quantity, ()))
+
+
+def _grows_with(cause: str, quantity: str, row: Run, beside: Sequence[Run]) -> bool:
+    """Return whether what makes a speed faster is far from its neighbours, too, in the same direction."""
+    own, *others = (r.solved.known.get(cause) for r in (row, *beside))
+    if not own or not own.bounded or not all(f and f.bounded for f in others):
+        return False
+    less = row.given[quantity].middle < beside[0].given[quantity].middle
+    less = less != quantity.startswith("seconds")  # the more of them, the slower
+    each = [other.middle / own.middle if less else own.middle / other.middle for other in others]
+    return min(each) >= SOME
 
 
 def _among_repeats(row: Run, quantity: str) -> list[Finding]:

@@ -9,8 +9,9 @@ from itertools import pairwise
 from slowstep.audit.differences import changed
 from slowstep.audit.findings import times
 from slowstep.audit.outliers import SLIPS
+from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
-from slowstep.audit.run import SAY, TEXT, Run, described
+from slowstep.audit.run import QUESTIONS, SAY, TEXT, Run, described
 from slowstep.factors.factor import show
 from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings
@@ -156,7 +157,9 @@ def _unread(runs: Sequence[Run]) -> list[str]:
     names = dict.fromkeys(name for run in runs for name in run.unread)
     if not names:
         return []
-    return [f"What do these columns hold, which were not read: {', '.join(names)}? {capitalised(SAY)}"]
+    could_be = {name: QUESTIONS.get(column(name, set()).name, "").rstrip("?") for name in names}
+    said = [f"{name} ({meanings})" if meanings else name for name, meanings in could_be.items()]
+    return [f"What do these columns hold, which were not read: {', '.join(said)}? {capitalised(SAY)}"]
 
 
 def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:

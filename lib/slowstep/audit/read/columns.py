@@ -17,12 +17,12 @@ from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
 WHOLE_JOB = ("total time", "training time", "train time", "wall time", "wall clock", "wall-clock", "runtime")
 """The first words of a header if the whole job is timed. The unit is behind them in brackets, or in each cell."""
 
-TIMED_WORDS = {"time", "duration", "latency"}
+TIMED_WORDS = {"time", "duration", "latency", "timing"}
 """Words for a time, which stand beside what is timed: `time per step`, `epoch time`."""
 
 DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "training", "measured", "steady"} | {
     *("avg", "avg.", "average", "mean", "median", "total", "global", "overall", "wall", "clock", "elapsed"),
-    *("current", "curr", "running"),
+    *("current", "curr", "running", "in"),
 }
 """Words of a header that change nothing about its unit."""
 
@@ -33,15 +33,29 @@ OTHERWISE = "|".join(sorted({*ELSEWHERE, "validating", "validate", "evaluating",
 OF_EVALUATION = re.compile(rf"(?<![a-z])(?:{OTHERWISE})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
 """Words in bars and lines of a log that evaluate. A line may also hold the last evaluation's loss."""
 
+BATCHES = ("batch size", "batch", "bs")
+
+DEVICE_COUNTS = {
+    *("world size", "gpu count", "device count", "number of gpus", "no. of gpus", "gpus", "devices"),
+    *(
+        f"{many}{device}{end}"
+        for many in ("#", "# ", "num ", "n ", "n")
+        for device in ("gpu", "device")
+        for end in ("", "s")
+    ),
+}
+"""Headers that count devices."""
+
 ALIASES = (
     dict.fromkeys(("model flops utilization", "model flops utilisation"), "mfu")
     | dict.fromkeys(("hardware flops utilization", "hardware flops utilisation"), "hfu")
     | dict.fromkeys(("gpu util", "gpu utilization", "gpu utilisation", "utilization", "util"), "utilisation")
-    | dict.fromkeys(("gpus", "#gpus", "# gpus", "num gpus", "n gpus", "gpu count", "world size"), "devices")
+    | dict.fromkeys(DEVICE_COUNTS, "devices")
     | dict.fromkeys(("gpu-hours", "gpu hours", "gpu-h", "gpu h", "device-hours", "device hours"), "device_hours")
     | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
     | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency"), "scaling_efficiency")
-    | dict.fromkeys(("global batch size", "effective batch size", "total batch size"), "samples_per_step")
+    | {f"{of} {b}": "samples_per_step" for of in ("global", "effective", "eff.", "eff", "total") for b in BATCHES}
+    | dict.fromkeys(("$/hour", "$/h", "$/hr", "usd/hour", "usd/h", "price/hour", "price/h"), "price_per_hour")
 )
 """Headers that name a figure in other words than the kit's."""
 
@@ -78,6 +92,30 @@ RUN_NAMES = {"run name", "run_name"}
 NO_SETTINGS = {"seed", "data_seed", "data seed", "output_dir", "output dir"}
 """Training arguments that make no training slower or faster: rows that differ in them alone are repeats."""
 
+NAMES_OF_SETTINGS = (
+    dict.fromkeys(
+        (f"{of} {b}" for of in ("per device", "per gpu", "device", "micro", "local") for b in BATCHES),
+        "per_device_train_batch_size",
+    )
+    | dict.fromkeys(
+        (f"{b}{per}{device}" for b in BATCHES for per in (" per ", "/") for device in ("gpu", "device")),
+        "per_device_train_batch_size",
+    )
+    | dict.fromkeys(
+        (
+            "accum",
+            "grad accum",
+            "grad accum steps",
+            "grad acc",
+            "grad acc steps",
+            "gradient accumulation",
+            "accumulation steps",
+        ),
+        "gradient_accumulation_steps",
+    )
+)
+"""Headers that name a setting in other words than transformers."""
+
 LENGTHS = {"seq len", "seqlen", "seq length", "sequence len", "sequence length", "max seq len", "max seq length"} | {
     *("max sequence length", "context length", "context len", "context size", "ctx len", "block size", "max len")
 }
@@ -86,7 +124,7 @@ LENGTHS = {"seq len", "seqlen", "seq length", "sequence len", "sequence length",
 LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experiment", "variant", "setup", "arm"}
 """Columns that name the row."""
 
-AMOUNT = rf"(?:\d{{1,3}}(?:{SPACE}\d{{3}})+(?!\d)(?:\.\d+)?|[\d,_]*\.?\d+)(?:[eE][-+]?\d+)?[kKM]?"
+AMOUNT = rf"(?:\d{{1,3}}(?:{SPACE}\d{{3}})+(?!\d)(?:\.\d+)?|[\d,_]*\.?\d+)(?:[eE][-+]?\d+)?[kKMB]?"
 CELL = re.compile(
     rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:±|\+/-)\s*{AMOUNT}\s?%|\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$"
 )
@@ -183,6 +221,7 @@ def column(header: str, settings: set[str]) -> Column:
         return Column("figure", _named(text))
     if re.sub(r"[_ ]+|-", " ", re.sub(r"\s*\((?:tokens|tok)\)$", "", text)) in LENGTHS:
         return Column("setting", "max_length")
+    name = NAMES_OF_SETTINGS.get(re.sub(r"[_ ]+|-", " ", text), name)
     if name in settings:
         return Column("setting", name)
     bracketed = _bracketed(text)
@@ -352,7 +391,8 @@ def _exponent(digits: str) -> int:
 
 def is_number(cell: str) -> bool:
     """Return whether a cell holds a number, with a unit or without."""
-    return bool(plain(cell)) and bool(CELL.match(plain(cell)))
+    text = CURRENCY.sub("", plain(cell))
+    return bool(text) and bool(CELL.match(text))
 
 
 def _scale(held: Column, tail: str, unit: Unit | None) -> float:

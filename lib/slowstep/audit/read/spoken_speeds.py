@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from slowstep.audit.read.columns import OF_EVALUATION, Column, column, figure
@@ -15,15 +15,37 @@ from slowstep.audit.read.courses import middle
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.run import QUESTIONS
 
-NUMBER = r"(?<![\w.,:/-])(\d[\d,_]{0,20}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?)(?![\d:])"
+NUMBER = r"(?<![\w.,/-])(?<!\d:)(\d(?:[\d,_]{0,20}\d)?(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?[kKMB]?)(?![\d:]|[.,]\d)"
+"""A number, perhaps with a letter for thousands, and no time of day or version."""
+
 WITH_UNIT = re.compile(
-    rf"{NUMBER}\s?([A-Za-zµ]{{1,12}}(?:\s?(?:/|per\b)\s?[A-Za-z]{{1,12}}){{1,2}})(?![\w/])", re.IGNORECASE
+    rf"{NUMBER}\s?((?:[kKMB] )?[A-Za-zµ]{{1,12}}(?:\s?(?:/|[Pp]er\b)\s?[A-Za-z]{{1,12}}){{1,2}})(?![\w/])"
 )
 """A number with a unit of its own, `31ms/step`."""
 
+BEFORE = re.compile(r"([A-Za-z][\w-]{0,40})['\"]?(?:\s{0,3}[:=]\s{0,9}|\s{1,3})$")
+"""The word before a number, which names it: `total: 0.81 s/iter`."""
+
+ASSIGNED = re.compile(r"['\"]?\s{0,3}[:=]")
+BARE_NUMBER = re.compile(
+    r"\s{1,3}\d[\d,.]{0,20}[kKMB]?(?![^\s,;|])"
+    r"(?!\s?(?:%|[A-Za-zµ]{1,12}\s?/|[uµm]?s\b|secs?\b|[KMG]i?B\b))"
+)
+"""What stands behind the name of a number. A unit with one of them behind it names the number that comes, where the
+number before it has a name already: `lr 0.0003 samples/s 412`."""
+
+GROUPED = re.compile(r"(?<=[:=] )\d{1,3}(?: \d{3})+(?=\s*(?:[,;|]|$))")
+"""A number whose thousands are parted by spaces."""
+
+PARTS = re.compile(
+    r"fwd|forward|bwd|backward|opt|optim|optimizer|(?:data|load|comm|wait|sampl|generat|rollout|sync)\w*|h2d|copy|io",
+    re.IGNORECASE,
+)
+"""Names of what is only a part of a step."""
+
 NAMED = re.compile(
     r"(?P<name>[A-Za-z#][\w#./-]{0,40}(?: [A-Za-z][\w/.-]{0,20}){0,5}(?: ?\([^()\n]{1,20}\))?)['\"]?"
-    r"(?:\s{0,3}[:=]\s{0,9}|\s{1,3})" + NUMBER + r"\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=]))?"
+    r"(?:\s{0,3}[:=]\s{0,9}|\s{1,3})" + NUMBER + r"(?:\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=])))?"
 )
 """A number behind its name, `global batch size:   256` or `time 253.00ms`."""
 
@@ -56,6 +78,9 @@ ASKED = ("time", "duration", "speed", "throughput")
 AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul", re.IGNORECASE)
 """Words of a speed that counts the start of the run, which one of single lines does not."""
 
+OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
+"""What a line of torchtitan holds, which says tokens a second of each device as `tps`."""
+
 FEWEST = 2
 """The number of lines from which on a figure is that of the run."""
 
@@ -69,39 +94,80 @@ class Spoken:
     """Names of speeds that could mean several things, or have no unit, each with what was found and the question."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """A number that a line says."""
+
+    name: str
+    """The word before it; empty if there is none."""
+    shown: str
+    known: tuple[str, str] | None = None
+    """The quantity and its number in the kit's own unit; None where that is not clear."""
+    question: str = ""
+
+
 def spoken_speeds(lines: Iterable[str]) -> Spoken:
     """Return the figures that several lines of training say, each as the median of its later half."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    unclear: dict[str, list[tuple[str, str]]] = {}
+    unclear: dict[str, list[Said]] = {}
     for i, line in enumerate(lines):
         if not HINT.search(line) or BAR_OR_BEFORE.search(line):
             continue
         if OF_EVALUATION.search(line) and "train" not in line.lower():
             continue
-        line = rest = line[:LONGEST]
-        for match in WITH_UNIT.finditer(line):
-            if ratio(match[2]):
-                known = figure(f"{match[1]} {match[2]}", column("", set()))
-                rest = rest.replace(match[0], " ")
-                if known and SPEEDS.fullmatch(known[0]):
-                    found.setdefault((known[0], ""), []).append((i, known[1]))
-        for match in NAMED.finditer(rest):
-            name, number = match["name"], match[2] + (match["unit"] or "")
-            held, question = _meaning(name)
-            try:
-                known = figure(number, held) if held else None
-            except ValueError as error:
-                known, question = None, str(error)
-            if question:
-                unclear.setdefault(name, []).append((number, question))
-            elif known:
-                found.setdefault((known[0], name), []).append((i, known[1]))
+        for said in _said_in(line[:LONGEST]):
+            if said.known:
+                found.setdefault((said.known[0], said.name), []).append((i, said.known[1]))
+            else:
+                unclear.setdefault(said.name, []).append(said)
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
     figures: dict[str, str] = {}
     for quantity, name in sorted(several, key=lambda key: bool(AVERAGED.search(key[1]))):
         figures.setdefault(quantity, middle(several[quantity, name]))
-    asked = {name: f"'{name} {said[0][0]}' in {len(said)} lines: {said[0][1]}" for name, said in unclear.items()}
+    asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
     return Spoken(figures, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
+
+
+def _said_in(line: str) -> Iterator[Said]:
+    """Yield the speeds that a line says, and what may be one: first numbers with a unit, then those behind a name."""
+    line = GROUPED.sub(lambda match: match[0].replace(" ", ""), line)
+    rest = line
+    for match in WITH_UNIT.finditer(line):
+        name = BEFORE.search(line, 0, match.start())
+        if not ratio(match[2]) or _is_name(line, match.end(), named=bool(name)):
+            continue
+        rest = rest.replace(match[0], " ")
+        said = _said(name[1] if name else "", f"{match[1]} {match[2]}", column("", set()), match[0])
+        if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
+            yield said
+    for match in NAMED.finditer(rest):
+        name, number = match["name"], match[2] + (match["unit"] or "")
+        held, question = _meaning(name)
+        if question:
+            yield Said(name=name, shown=f"{name} {number}", question=question)
+        elif held and not rest[match.end() : match.end() + 1].isalpha():
+            if held.name in PER_DEVICE and name.split(" ")[-1] == "tps" and OF_EACH_DEVICE.search(line):
+                held = replace(held, name=f"{held.name}_per_device")
+            said = _said(name, number, held, f"{name} {number}")
+            if said:
+                yield said
+
+
+def _said(name: str, cell: str, held: Column, shown: str) -> Said | None:
+    """Return what a number says; None if it says nothing, as `0 tok/s` of a start."""
+    try:
+        known = figure(cell, held)
+    except ValueError as error:
+        return None if re.match(r"[0.,]*(?![\d.,])", cell) else Said(name=name, shown=shown, question=str(error))
+    return Said(name=name, shown=shown, known=known) if known else None
+
+
+def _is_name(line: str, end: int, named: bool) -> bool:
+    """Return whether a unit that ends there is the name of the number behind it.
+
+    `named` says that the number before it has a name of its own.
+    """
+    return bool(ASSIGNED.match(line, end) or (named and BARE_NUMBER.match(line, end)))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from slowstep.audit.read.cells import Cell, bare
-from slowstep.audit.read.columns import OTHERS, column, is_number, plain
+from slowstep.audit.read.columns import NOTHING, OTHERS, OUT_OF_MEMORY, column, is_number, plain
 from slowstep.audit.read.courses import POSITIONS
 from slowstep.audit.read.unit_grammar import TIMES, ratio
 
@@ -58,12 +58,19 @@ def _transposed(table: Table) -> Table:
         return table
     named = [column(cell[0], set()).kind in ("figure", "timed", "phase") for cell in header]
     lines = [column(row[0][0], set()).kind in ("figure", "timed", "phase") for row in body]
-    numbers = all(is_number(cell[0]) for row, figure in zip(body, lines, strict=True) if figure for cell in row[1:])
-    if any(named) or not any(lines) or not numbers:
+    cells = [cell[0] for row, figure in zip(body, lines, strict=True) if figure for cell in row[1:]]
+    numbers = [is_number(text) for text in cells]
+    fit = all(number or _says_nothing(text) for text, number in zip(cells, numbers, strict=True))
+    if any(named) or not any(numbers) or not fit:
         return table
     runs = [i for i in range(1, len(header)) if not all(CHANGE.fullmatch(plain(row[i][0])) for row in body)]
     first = [("run", *header[0][1:]), *(row[0] for row in body)]
     return [first, *([header[i], *(row[i] for row in body)] for i in runs)]
+
+
+def _says_nothing(text: str) -> bool:
+    """Return whether a cell in a line of figures holds none: it is empty, or the run was out of memory."""
+    return plain(text).lower() in NOTHING or bool(OUT_OF_MEMORY.search(plain(text)))
 
 
 def _of_chart(table: Table) -> Table:

@@ -30,7 +30,7 @@ from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import BESIDE
+from slowstep.audit.run import BESIDE, TIMED
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
@@ -126,6 +126,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
             held = [Column("label") if own else one for one, own in zip(held, runs, strict=True)]
         along = [i == position or bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
         held = [Column("ignored") if beside else one for one, beside in zip(held, along, strict=True)]
+    if any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held):  # then nothing hangs on the others
+        held = [Column("open") if one.kind == "open" else one for one in held]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]
     unread = [
         plain(header[i][0])

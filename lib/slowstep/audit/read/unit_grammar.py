@@ -35,8 +35,9 @@ DEVICES = {"gpu", "gpus", "device", "devices", "card", "chip", "accelerator", "r
 MANY = {"k": 1e3, "thousand": 1e3, "kilo": 1e3, "m": 1e6, "million": 1e6, "mio": 1e6, "b": 1e9, "billion": 1e9}
 """Numbers that stand before a thing as a letter or a word."""
 
-ABBREVIATED = {"tps": "token/s", "tgs": "token/s/gpu", "ups": "update/s"}
-"""Short names that mean only one unit. Training frameworks print TGS for tokens a second and GPU, and fairseq UPS."""
+ABBREVIATED = {"tps": "token/s", "tgs": "token/s/gpu", "ups": "update/s", "wps": "token/s", "wpb": "token/batch"}
+"""Short names that mean only one unit. Training frameworks print TGS for tokens a second and GPU, and fairseq UPS, WPS
+and WPB, whose words are tokens."""
 
 QUANTITIES = {
     ("time", "step"): ("seconds_per_step", False),
@@ -94,6 +95,7 @@ def _parts(text: str) -> list[str] | None:
     """Return the parts between the strokes, in lower case. "per" is a stroke, also in brackets: `tok/s (per GPU)`."""
     said = re.sub(r"[\[\](){}]", " ", text.lower())
     said = re.sub(r"\bper\b|\ba\b(?= second\b)", "/", said.replace("_", " "))
+    said = re.sub(r"\b(?:optimi[sz]er|global) (?=(?:step|update)s?\b)", "", said)
     said = re.sub(r"/\s*/", "/", said)
     said = re.sub(r"\s+", " ", said).strip(" .:")
     return [part.strip() for part in said.split("/")] if said and not said.startswith("/") else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
+from slowstep.audit.read.columns import MEMORY
 from slowstep.audit.read.unit_grammar import TIMES
 
 UNSET = ("", "none", "null", "nan", "-")
@@ -18,7 +19,7 @@ EACH_ITS_OWN = re.compile(
 
 MEASURED_BESIDE = re.compile(
     r"loss|\bacc(?:uracy)?\b|ppl|perplex|bleu|rouge|score|flop|grad.?norm|\btemp|power|watt|energy|duration|elapsed|"
-    r"latency|mem|vram|step|epoch|iter|^rank$|index|^#|^no\.?$|repeat|trial|attempt|fold|speed|faster|slower|gain\b|"
+    r"latency|mem|vram|step|epoch|iter|^rank$|index|^#$|^no\.?$|repeat|trial|attempt|fold|speed|faster|slower|gain\b|"
     r"\bdiff|relative|^vs|improve|overhead|ratio|saving|verdict|result|conclusion|finding|observ|summary|descr|reason|"
     r"why|util|\bpeak\b|\ballocated\b|\breserved \(?(?:mem|[gm]i?b)|\bmax\b.*\b[gm]i?b\b|\bw\b(?!/)|\bhours?\b|"
     r"\bseen\b|\bprocessed\b|[%Δ$€]|"
@@ -27,8 +28,9 @@ MEASURED_BESIDE = re.compile(
 )
 """Words in the headers of columns that hold what a run came to, or number the rows."""
 
-SHARE_OR_TIME = re.compile(r"[-+~≈]?[\d.,]+\s*([%x×]|[a-zµμ]+)", re.IGNORECASE)
-"""A cell that holds a percentage, a ratio or a time (`+50%`, `1.9x`, `1.2h`), by its unit."""
+MEASURED_AMOUNT = re.compile(r"[-+~≈]?[\d.,]+\s*([%x×]|[a-zµμ]+)", re.IGNORECASE)
+"""A cell that holds a percentage, a ratio, a time or an amount of memory (`+50%`, `1.9x`, `1.2h`, `18 GiB`), by its
+unit. `350M` is a size in millions."""
 
 OF_A_TRACKER = re.compile(r"(metrics\.|train/|eval/|test/|system/|perf/|_)", re.IGNORECASE)
 """The first letters of a tracker's columns of metrics."""
@@ -41,8 +43,8 @@ def may_be_setting(header: str, text: str) -> bool:
     """
     if not text or _of_a_result(header):
         return False
-    measured = SHARE_OR_TIME.fullmatch(text)
-    if measured and measured[1].lower() in {"%", "x", "×", *TIMES}:
+    measured = MEASURED_AMOUNT.fullmatch(text)
+    if measured and measured[1] != "M" and measured[1].lower() in {"%", "x", "×", *TIMES, *MEMORY}:
         return False
     return is_word(text) or (text.isdigit() and not OF_A_TRACKER.match(header))
 
