@@ -235,6 +235,7 @@ def test_steps_of_eight_devices_are_not_those_of_one() -> None:
         ("model", "350M", "125M", "model (350M, 125M)"),
         ("#GPU", "1", "4", "4 devices"),
         ("samples/step", "32", "128", "trains on 128 samples"),
+        ("samples/step", "32.03", "31.82", ""),  # as it follows from rounded figures
         ("alloc", "18.2 GiB", "41.8 GiB", ""),
     ],
 )
@@ -253,6 +254,9 @@ def test_a_claim_on_a_factor_needs_all_else_to_be_equal(columns: str, a: str, b:
     [
         ("64 GPUs train 7 times as fast as 8", "tokens_per_second", Judgement.UNDECIDED),
         ("it is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
+        ("on an A100 GPU it is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
+        ("on 8 GPUs it is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
+        ("an RTX 4090 GPU at LoRA rank 8 is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
         ("64 GPUs train 7 times as fast as 8", "tokens_per_second_per_device", Judgement.CONTRADICTED),
     ],
 )

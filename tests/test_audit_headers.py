@@ -97,6 +97,34 @@ def test_a_batch_of_a_device_is_the_setting(header: str, setting: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("header", "cells"),
+    [("gradient accumulation", ("no", "yes")), ("accum", ("x1", "x4")), ("micro batch", ("auto", "8"))],
+)
+def test_a_setting_in_other_words_is_read_where_it_is_a_number(header: str, cells: tuple[str, str]) -> None:
+    """Other cells are words, by which rows differ, and refuse no file."""
+    table = f"run;{header};samples/s\na;{cells[0]};100\nb;{cells[1]};150\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert [run.settings.training_arguments for run in found.runs] == [{}, {}]
+    assert all(run.unknown for run in found.runs)
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "said"),
+    [
+        ("global batch", "4M", "samples or tokens a step"),
+        ("samples/s", "12B", "the cell says 'B'"),
+        ("memory_used_gib", "512B", "the cell says 'B'"),
+    ],
+)
+def test_a_letter_that_may_mean_something_else_is_asked_about(header: str, cell: str, said: str) -> None:
+    """Batches of language models are often said in tokens, and `B` is that of bytes, too."""
+    with pytest.raises(SettingsError, match=said):
+        known(header, cell)
+    assert known("tokens/day", "8.64B")["tokens_per_second"] == pytest.approx(100_000)
+
+
+@pytest.mark.parametrize(
     ("header", "asked"), [("batch", "all samples of an optimizer step"), ("VRAM (GB)", "what the tensors take")]
 )
 def test_beside_a_speed_what_could_be_several_things_is_asked_about(header: str, asked: str) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import zipapp
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,6 +102,18 @@ def test_a_folder_is_run_by_its_main_file(folder: Path) -> None:
     command = resolve([sys.executable, "package", "--lr", "1"], folder, os.environ)
 
     assert (["package/__main__.py", "--lr", "1"], "package") == (command.arguments, command.name)
+
+
+def test_an_archive_is_to_be_unpacked(folder: Path) -> None:
+    """Python would run it, and nobody could name or change a line of it."""
+    (folder / "app").mkdir()
+    (folder / "app" / "__main__.py").touch()
+    zipapp.create_archive(folder / "app", folder / "app.pyz")
+
+    with pytest.raises(
+        CommandError, match=r"app\.pyz: it is an archive .*-m zipfile -e app\.pyz app`\), and give `python app`"
+    ):
+        resolve([sys.executable, "app.pyz"], folder, os.environ)
 
 
 def test_a_command_in_quotes_is_taken_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,6 +254,10 @@ def test_an_interpreter_without_torch_is_refused_with_an_example(folder: Path) -
             {"ended": "it called sys.exit(0)", "constructed": [{"kind": "started", "name": "python train.py"}]},
             "before its first training step it called sys.exit(0), and had started `python train.py`; give that "
             "command in place of this one. `slow",
+        ),
+        (
+            {"ended": "it returned", "constructed": [{"kind": "started", "name": "python a.py"}]},
+            "before its first training step it returned, and had started `python a.py`; give that command",
         ),
         ({"ended": "it returned", "steps": 1}, "after 1 training step it returned. `slowstep survey`"),
         (

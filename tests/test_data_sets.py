@@ -16,10 +16,42 @@ from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.settings import load, override
 
 TRAINING = """
-import io, numpy, os, random, sqlite3, torch, zipfile
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
+import io, numpy, os, random, sqlite3, time, torch, zipfile
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Sampler, Subset
 
 DRAWS = random.Random(0)
+
+TOTAL = 0
+
+class Harder:
+    given = 0
+    def factor(self):
+        return self.given // 64
+    @property
+    def level(self):
+        return self.given // 64
+
+def counting():
+    count = 0
+    def counted():
+        nonlocal count
+        count += 1
+        return count
+    return counted
+
+class Weighted(Sampler):
+    def __init__(self):
+        self.weights = torch.ones(32)
+    def __len__(self):
+        return 32
+    def __iter__(self):
+        yield from (int(self.weights.argsort()[i]) for i in range(32))
+
+class WeightedAtOnce(Weighted):
+    def __iter__(self):
+        return iter(self.weights.argsort().tolist())
+
+sampler = Weighted()
 
 class Rows(Dataset):
     def __init__(self):
@@ -90,6 +122,54 @@ CASES = {
     "an archive of arrays": ({"BEGIN": ARRAYS}, False, True),
     "changed between epochs": ({"BEFORE": "data.level = epoch"}, True, False),
     "changed in its place": ({"BEGIN": "self.list = [0] * 9", "WITHIN": "data.list[step] = step"}, False, False),
+    "a count that items depend on": ({"EACH": "self.level = self.asked // 64"}, False, True),
+    "a count further in": (
+        {"BEGIN": "self.text = Harder()", "EACH": "self.text.given += 1; self.level = self.text.factor()"},
+        False,
+        True,
+    ),
+    "a time that is measured": (
+        {"BEGIN": "self.spent = 0.0", "EACH": "self.spent = self.spent + time.perf_counter() % 0.01"},
+        True,
+        True,
+    ),
+    "the model itself": ({"EACH": "self.level = float(model(self.rows[:1]).detach())"}, False, True),
+    "a count that a property tells": (
+        {"BEGIN": "self.text = Harder()", "EACH": "self.text.given += 1; self.level = self.text.level"},
+        False,
+        True,
+    ),
+    "a count of the module that nothing reads": ({"EACH": "global TOTAL; TOTAL += 1"}, True, True),
+    "a count of the module": ({"EACH": "global TOTAL; TOTAL += 1; self.level = TOTAL // 64"}, False, True),
+    "a count within a function": (
+        {"BEGIN": "self.text = counting()", "EACH": "self.level = self.text() // 64"},
+        False,
+        True,
+    ),
+    "another model": (
+        {"BEGIN": "self.text = torch.nn.Linear(4, 1)", "EACH": "self.text(self.rows[:1])"},
+        True,
+        True,
+    ),
+    "a sampler that learns": (
+        {"MORE": "sampler=sampler", "WITHIN": "sampler.weights[step] = step"},
+        False,
+        True,
+    ),
+    "a sampler that is told the epoch": (
+        {"MORE": "sampler=sampler", "BEFORE": "sampler.epoch = epoch"},
+        True,
+        True,
+    ),
+    "a sampler that draws an epoch at once": (
+        {
+            "BEGIN": "global sampler; sampler = WeightedAtOnce()",
+            "MORE": "sampler=sampler",
+            "WITHIN": "sampler.weights[step] = step",
+        },
+        True,
+        True,
+    ),
     "changed within epochs": ({"WITHIN": "data.level = step"}, False, False),
 }
 
@@ -99,7 +179,7 @@ CASES = {
 def test_workers_are_tried_where_they_see_what_the_program_sees(
     parts: dict[str, str], workers: bool, persistent: bool, tmp_path: Path
 ) -> None:
-    """What the data set changes itself, while it makes a batch, is its own affair."""
+    """What the data set changes itself, while it makes a batch, is its own affair, but for a count that it reads."""
     text = TRAINING
     for name, plain in {
         "BEGIN": "pass",

@@ -211,6 +211,18 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     assert not left
 
 
+@pytest.mark.parametrize("more", [(), pytest.param(("--by-hand",), marks=pytest.mark.exhaustive)])
+def test_a_rank_may_validate_by_itself(
+    more: tuple[str, ...], surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """The others wait for it meanwhile, so it must not stand still where only it comes by."""
+    trial = started(surveyed(*TORCHRUN, "together.py", "--cause", "validates_apart", *more))
+    blocks = [block(trial, steps) for steps in (2, 3, 4)]
+
+    assert [one.block.steps for one in blocks] == [2, 3, 4]
+    assert [one.block.work.samples for one in blocks] == [64, 96, 128]
+
+
 @pytest.mark.parametrize(
     ("words", "samples"),
     [

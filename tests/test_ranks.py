@@ -15,6 +15,7 @@ from slowstep_probe.measured import OWN_EXCHANGE, Block, Memory, OfRank, Status,
 from slowstep_probe.ranks import joined
 from slowstep_probe.ranks.failures import culprit, gone
 from slowstep_probe.ranks.standing import Place, standing
+from slowstep_probe.ranks.surveyed_together import _work_of_all
 from slowstep_probe.trial.messages import BlockDone, Failed, Observed
 
 
@@ -60,6 +61,17 @@ def test_ranks_that_trained_unlike_steps_are_no_block() -> None:
     """They have stopped apart, and would hang in their next collective."""
     with pytest.raises(ValueError, match=r"3 by rank 1"):
         joined.block_done([done(FAST), replace(done(SLOW), trained=3)])
+
+
+def test_the_work_of_a_step_is_that_of_all_ranks() -> None:
+    """Each may have batches of another size, and may have been seen for more steps than another one."""
+    seen = [
+        {"work": {"samples": 24 * 10, "useful_tokens": None}, "step_seconds": [0.1] * 10},
+        {"work": {"samples": 8 * 12, "useful_tokens": None}, "step_seconds": [0.1] * 12},
+    ]
+
+    assert _work_of_all(seen, 12, 2) == {"samples": 32 * 12, "useful_tokens": None}
+    assert _work_of_all(seen[:1], 10, 2)["samples"] == 48 * 10  # the other one was not seen
 
 
 def test_facts_name_what_ranks_disagree_about() -> None:

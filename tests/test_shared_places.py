@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 import torch
 
-from slowstep_probe.data_sets import ChangesBetween, SharedPlaces, opened
+from slowstep_probe.data_sets.changes import ChangesBetween
+from slowstep_probe.data_sets.open_files import opened
+from slowstep_probe.data_sets.shared_places import SharedPlaces
 
 SIZE = 100_000
 

@@ -525,6 +525,23 @@ def test_processes_that_train_by_themselves_are_named(tmp_path: Path) -> None:
     assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        "os.system('LR=1 python train.py --lr 1 > log.txt 2>&1')",
+        "subprocess.run('LR=1 python train.py --lr 1 && echo done', shell=True)",
+    ],
+)
+def test_a_program_that_a_shell_starts_is_named(start: str, tmp_path: Path) -> None:
+    """The survey says what to give in its place."""
+    (tmp_path / "train.py").touch()
+    (tmp_path / "run.py").write_text(f"import os, subprocess, torch\n{start}\n")
+    command = resolve([sys.executable, "run.py"], tmp_path, os.environ)
+    told = lines(survey(command, SurveyOrder(startup=60, seconds=10), os.environ))
+
+    assert any("had started `LR=1 python train.py --lr 1`; give that command" in line for line in told)
+
+
 SERVED = """
 import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
 

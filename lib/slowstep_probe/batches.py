@@ -7,6 +7,8 @@ from collections import deque
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch.utils.data.dataloader as loading
+
 from slowstep_probe import batch_work
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import looking
@@ -15,6 +17,11 @@ from slowstep_probe.measured import Work
 AHEAD = 1024
 """The most batches of an iterator that wait to be trained on."""
 
+FEEDING = 8
+"""The loaders that feed the training of which is known that they do, where a new one is made again and again."""
+
+SEVERAL = 2
+"""The batches that only passes without gradients met, from which on they are a validation's."""
 
 _count = looking(batch_work.count)
 
@@ -52,6 +59,8 @@ class Batches:
         """That number when each iterator was made."""
         self._began: dict[int, int] = {}
         """The optimizer steps that had ended when each iterator was made."""
+        self._feeding: deque[Any] = deque(maxlen=FEEDING)
+        """The last loaders that came to feed a backward pass."""
         self.workers = Workers()
         """The workers of the loader that training draws from."""
         self.loader: Any = None
@@ -96,6 +105,10 @@ class Batches:
     def pass_begins(self) -> None:
         """Take the batches that were given since the last forward pass with gradients for those of a new one."""
         new = self._given or self._looked_at
+        if not self._given and self._asked in self._looked_at - self._fed and len(self._source) >= SEVERAL:
+            # one pass without gradients may be a teacher's, before that with gradients; several are a validation
+            new, self._asked = set(), None
+            self._source.clear()
         if new:
             self._before, self._sources = self._sources, new
         self._given, self._looked_at = set(), set()
@@ -118,12 +131,29 @@ class Batches:
 
         So did those of others that two passes in a row were made of. Once alone, somebody may have looked at a batch.
         """
-        self._fed |= self._sources & self._before | {self._asked}
+        new = (self._sources & self._before | {self._asked}) - self._fed
+        self._fed |= new
+        for number in new:
+            loader = self._loaders.get(number)  # type: ignore[arg-type]
+            if loader is not None and not any(loader is one for one in self._feeding):
+                self._feeding.append(loader)
 
     @property
     def feeding(self) -> list[Any]:
         """The loaders whose batches came to backward passes."""
         return [loader for number, loader in self._loaders.items() if number in self._fed]
+
+    def feeds(self, asked: Any) -> bool:
+        """Return whether a loader, or an iterator of one, gives what comes to backward passes, as far as was seen.
+
+        So does a loader of the same data and batch size as one that does: some make a new one for each epoch or step.
+        """
+        is_iterator = isinstance(asked, loading._BaseDataLoaderIter)
+        number = self._numbers.get(asked) if is_iterator else None
+        if number is not None and number in self._fed:
+            return True
+        loader = self._loaders.get(number) if is_iterator else asked  # type: ignore[arg-type]
+        return any(loader is one or _is_alike(loader, one) for one in self._feeding)
 
     def has_fed(self, iterator: Any) -> bool:
         """Return whether a batch of a loader's iterator came to a backward pass."""
@@ -139,3 +169,8 @@ class Batches:
         """The pairs of loaders of which the second came to be trained on when the first had given its last batch."""
         pairs = [(self._loaders.get(self._after.get(one)), self._loaders.get(one)) for one in self._fed]
         return [(before, one) for before, one in pairs if before is not None and one is not None and one is not before]
+
+
+def _is_alike(loader: Any, other: Any) -> bool:
+    """Return whether two loaders make batches of one size of the same data."""
+    return loader is not None and loader.dataset is other.dataset and loader.batch_size == other.batch_size

@@ -274,6 +274,8 @@ class ProfileRecord:
     """Seconds of each phase in stretches of more than a millisecond in which no operator runs; empty for a device."""
     loops: dict[str, Loop] = field(default_factory=dict)
     """The loops in Python of each phase, told as one."""
+    attention: dict[str, float] = field(default_factory=dict)
+    """Seconds of each phase between the two products of attention that is written out, and going back through that."""
     moves: dict[str, list[Operator]] = field(default_factory=dict)
     """The largest operators of each phase that only move numbers, each with what called it: `aten::copy_ in
     aten::matmul`."""

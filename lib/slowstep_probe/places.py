@@ -53,6 +53,9 @@ class CodePlace:
         return f"{from_here(self.file)}:{self.line} in {self.function}" if self.file else ""
 
 
+STARTED_IN: list[str] = []
+"""The real path of the folder that the program was started in; empty where this process runs none."""
+
 PROGRAMS: set[str] = set()
 """The files of the programs that this process runs, by their real paths: one, and what that one launches."""
 
@@ -114,9 +117,12 @@ def _passed(error: BaseException) -> tuple[CodePlace, bool]:
 
 
 def from_here(file: str) -> str:
-    """Return the path of a file, relative to the current folder if it lies in that."""
+    """Return the path of a file, relative to the folder that the program was started in if it lies there.
+
+    A program may go to another folder. Where none was started, it is the current one that counts.
+    """
     try:
-        folder = os.path.join(os.path.realpath(os.getcwd()), "")
+        folder = os.path.join(next(iter(STARTED_IN), None) or os.path.realpath(os.getcwd()), "")
     except OSError:  # somebody has removed it
         return file
     return real(file).removeprefix(folder)

@@ -16,6 +16,8 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
   `on_step_end`, belong to the step they follow. Training that draws from no loader begins its next step with a forward
   pass. Several optimizers that step on one batch make one step.
+- Ranks that train together pass a step's end only where a loader is asked that feeds the training, or, where another
+  one was asked, with the next forward pass: one of them may validate by itself while the others wait for it.
 - A GradScaler's step ends one also where it leaves the optimizer's out. Loops that update their parameters by hand have
   no optimizer: there gradients that are dropped by `zero_grad` after a backward pass end a step. Where nothing of this
   is ever seen, each backward pass ends a step.
@@ -72,8 +74,15 @@ class Probe:
     optimizer step. It may wait there for any time, since nothing is counted between `close` and `open`.
     """
 
-    def __init__(self, clock: Clock | None = None, at_step_boundary: Callable[[], None] = lambda: None):
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        at_step_boundary: Callable[[], None] = lambda: None,
+        together: bool = False,
+    ):
+        """Make a probe. `together` is True if other ranks train with this one, which meet it at step boundaries."""
         self.at_step_boundary = at_step_boundary
+        self.together = together
         self.fetched = Batches()
         self.tape = Tape(clock or HostClock(), self.fetched.training)
         self.losses = StepLosses()
@@ -125,6 +134,8 @@ class Probe:
         """A function that returns a context, which names a phase in the profile; None while nothing is profiled."""
         self._annotated: Any = None
         self._boundary_due = True
+        self._put_off = False
+        """True if the boundary that is due was not passed where a loader was asked that may not feed the training."""
         self._batch_begins = True
         self._at_boundary = False
         self._undo: list[Callable[[], None]] = []
@@ -237,7 +248,7 @@ class Probe:
     def _boundary(self) -> None:
         """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
         if self._boundary_due and self._depth == 0 and not self._at_boundary:
-            self._boundary_due = False
+            self._boundary_due = self._put_off = False
             if (self._backwards or self._stepped) and not self._right.taken():
                 self._aside = True
                 return
@@ -382,8 +393,17 @@ class Probe:
         if self._depth == 0 and iterator is not None:
             self._fed_beside = False
             self.fetched.ask(iterator)
-        self._boundary()
+        self._put_off = self.together and not self._feeds(asked)
+        if not self._put_off:
+            self._boundary()
         return None if iterator is None else self.fetched.number(iterator)
+
+    def _feeds(self, asked: Any) -> bool:
+        """Return whether a loader, or an iterator of one, feeds the training, as far as that is known.
+
+        One that only this rank asks, for a validation that the others wait for, is no place where all can meet.
+        """
+        return self.fetched.feeds(asked) if self._backwards else torch.is_grad_enabled()
 
     def _iterator_made(self, iterator: Any, loader: Any) -> None:
         """Note whose time the start of the workers was: that of the iterator that was made."""
@@ -539,7 +559,8 @@ class Probe:
             self.fetched.pass_begins()
             if not self._in_closure:
                 self._unannounced = 0
-                if not self.fetched.training or self._fed_beside or self._since_asked > WITHOUT_ASKING:
+                no_loader = not self.fetched.training or self._fed_beside or self._since_asked > WITHOUT_ASKING
+                if no_loader or self._put_off:
                     self._boundary()
             if self._batch_begins:
                 self._batch_met(args, kwargs)

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from slowstep_probe.places import ENTRIES, PACKAGES, PROGRAMS, kind_of
+from slowstep_probe.places import ENTRIES, PACKAGES, PROGRAMS, STARTED_IN, kind_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,7 @@ class Program:
     def enter(self) -> None:
         """Make this process the program's: working directory, arguments and path are what it would find."""
         os.chdir(self.folder)
+        STARTED_IN[:] = [os.path.realpath(self.folder)]
         os.environ["PWD"] = self.folder
         sys.orig_argv = list(self.command) or [sys.executable, *self.arguments]
         if self.is_module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import mmap
 import os
@@ -12,9 +13,10 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import dropwhile, takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,7 +29,12 @@ from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS, Flag
 from slowstep_probe.changing.sharding import FSDP1
-from slowstep_probe.data_sets import ChangesBetween, OwnDraws, SharedPlaces, innermost, opened
+from slowstep_probe.data_sets.changes import ChangesBetween, own_sampler
+from slowstep_probe.data_sets.held import innermost
+from slowstep_probe.data_sets.open_files import opened
+from slowstep_probe.data_sets.own_counts import OwnCounts, trained_within
+from slowstep_probe.data_sets.own_draws import OwnDraws
+from slowstep_probe.data_sets.shared_places import SharedPlaces
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
@@ -107,9 +114,13 @@ class Survey:
         self._builds = False
         """True while one is."""
         self._changes = ChangesBetween()
-        self._draws = OwnDraws()
+        self._draws, self._counts = OwnDraws(), OwnCounts()
+        self._sampling = ChangesBetween()
+        """What the program changes in samplers of its own."""
+        self._samplers: dict[int, int] = {}
+        """The identity of such a sampler, by that of the data set whose batches it chooses."""
         self._places = SharedPlaces()
-        noted = (self._changes, self._draws, self._places)
+        noted = (self._changes, self._draws, self._counts, self._places)
         self._before = [looking(one.asked) for one in noted]
         self._afterwards = [looking(one.made) for one in reversed(noted)]
         self._opened: dict[int, str] = {}
@@ -220,16 +231,31 @@ class Survey:
         return {
             "opened_by_data_set": (self._opened.get(id(data)) or self._places.found.get(id(data), "")) if alike else "",
             "drawn_by_data_set": self._draws.found.get(id(data), "") if alike else "",
+            "counted_by_data_set": self._counts.found.get(id(data), ""),
+            "trained_in_data_set": looking(trained_within)(data, self._trained()) or "",
+            "changed_in_sampler": self._sampling.within.get(self._samplers.get(id(data), 0), ""),
             "changed_within_epochs": self._changes.within.get(id(innermost(data)), ""),
             "changed_between_epochs": self._changes.between.get(id(innermost(data)), ""),
         }
 
+    def _trained(self) -> Iterator[torch.Tensor]:
+        """Yield the parameters that optimizers update."""
+        for _, of in self._optimizers:
+            for group in getattr(of(), "param_groups", ()):
+                yield from group["params"]
+
     def _batch_asked(self, original: Any, iterator: Any) -> Any:
+        sampler = looking(own_sampler)(iterator)
         for look in self._before:
             look(iterator._dataset)
+        if sampler is not None:
+            self._samplers[id(iterator._dataset)] = id(sampler)
+            looking(self._sampling.asked)(sampler)
         try:
             return original(iterator)
         finally:
+            if sampler is not None:
+                looking(self._sampling.made)(sampler)
             for look in self._afterwards:
                 look(iterator._dataset)
 
@@ -237,6 +263,8 @@ class Survey:
         if id(loader.dataset) not in self._opened:
             self._opened[id(loader.dataset)] = looking(opened)(loader.dataset) or ""
         looking(self._places.epoch_begins)(loader.dataset)
+        if (sampler := looking(own_sampler)(loader)) is not None:
+            looking(self._sampling.epoch_begins)(sampler)
         looking(self._changes.epoch_begins)(loader.dataset)
         return original(loader)
 
@@ -377,6 +405,8 @@ class Survey:
         """Note each file that is opened for writing, configuration files, and programs. It may raise nothing."""
         if self._watching and event == "subprocess.Popen":
             looking(self._program_started)(arguments[1], arguments[2])
+        if self._watching and event == "os.system":
+            looking(self._program_started)(("sh", "-c", arguments[0]), None)
         if not self._watching or event != "open":
             return
         path, _, flags = arguments
@@ -391,8 +421,23 @@ class Survey:
     def _program_started(self, words: Any, folder: Any) -> None:
         """Note a program in Python that is started beside this one: it may be the one that trains."""
         words = [os.fsdecode(word) for word in words] if isinstance(words, (list, tuple)) else []
-        if words and os.path.basename(words[0]).startswith("python") and _is_own(words[1:], folder):
+        if len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in ("sh", "bash"):
+            words = _first_command(words[2])
+        plain = [*dropwhile(lambda word: "=" in word, words)]  # variables may stand before it
+        if plain and os.path.basename(plain[0]).startswith("python") and _is_own(plain[1:], folder):
             self.note("started", shlex.join(hidden(words)), {})
+
+
+def _first_command(line: str) -> list[str]:
+    """Return the words of the first command of a shell's line, up to what redirects it or what comes after it.
+
+    A line with a quotation that does not end has none.
+    """
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    with contextlib.suppress(ValueError):
+        return [*takewhile(lambda word: not set(word) <= set("|&;<>()"), lexer)]
+    return []
 
 
 def _is_own(words: Sequence[str], folder: Any) -> bool:

@@ -17,6 +17,7 @@ parser.add_argument("--seconds", type=float, default=0.02)
 parser.add_argument("--epochs", type=int, default=100)
 parser.add_argument("--accumulate", type=int, default=1)
 parser.add_argument("--dies-after", type=int, default=0)
+parser.add_argument("--by-hand", action="store_true", help="make batches without a loader")
 args = parser.parse_args()
 
 dist.init_process_group("gloo")
@@ -53,12 +54,27 @@ def slow_exchange(state, bucket):
 if args.cause == "slow exchange":
     model.register_comm_hook(None, slow_exchange)
 
+
+def validate():
+    """Goes over other data in the first rank, while the others wait."""
+    if rank == 0:
+        model.eval()
+        for inputs, _ in DataLoader(
+            range(256), batch_size=64, collate_fn=lambda some: (torch.randn(len(some), 64), some)
+        ):
+            with torch.no_grad():
+                model.module(inputs)
+        model.train()
+    dist.barrier()
+
+
 data = Examples()
 loader = DataLoader(data, batch_size=16, sampler=DistributedSampler(data, shuffle=args.cause != "slow part"))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 trained = 0
 for _ in range(args.epochs):
-    for number, (inputs, labels) in enumerate(loader):
+    batches = ((torch.randn(16, 64), torch.randint(10, (16,))) for _ in range(128)) if args.by_hand else loader
+    for number, (inputs, labels) in enumerate(batches):
         loss = torch.nn.functional.cross_entropy(model(inputs), labels)
         (loss / args.accumulate).backward()
         if (number + 1) % args.accumulate:
@@ -66,6 +82,8 @@ for _ in range(args.epochs):
         optimizer.step()
         optimizer.zero_grad()
         trained += 1
+        if args.cause == "validates apart" and trained % 3 == 0:
+            validate()
         if trained == args.dies_after and rank == 1 and args.cause != "hangs within the pass":
             if args.cause == "killed":
                 os.kill(os.getpid(), 9)

@@ -60,16 +60,27 @@ BATCH = "the figures don't say whether a step trains on as many samples in both"
 DEVICES = "the speeds are those of one device, and the figures don't say how many devices each was trained on"
 """Doubts that only the author of the report can resolve."""
 
-COUNTS_DEVICES = re.compile(
-    r"\d\s?[x×]?[\s_-]?(?:gpu|device|card|chip|rank|node|tpu)|(?:gpu|device|node|rank)s?[\s_-]?\d", re.IGNORECASE
+COUNTED = re.compile(
+    r"(?<![\w.])(?<!rtx )(?<!gtx )(?<!quadro )(\d{1,5})\s?[x×]?[\s_-]?(?:gpu|device|card|chip|node|tpu)s?(?![a-z])"
+    r"|(?:gpu|device|node)s?[\s_-]?(\d{1,5})(?!\d)",
+    re.IGNORECASE,
 )
 """Words that count devices: `64 GPUs`, `run_gpu8`."""
+
+COMPARED = re.compile(
+    r"\b(?:as|than|vs\.?|versus|over|to|from|on)\s+(\d{1,5})\b(?!\s*(?:[x×%.]|times|gpu))", re.IGNORECASE
+)
+"""A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
 
 PARTS_OF_BATCH = {"per_device_train_batch_size", "auto_find_batch_size", "gradient_accumulation_steps"}
 """Settings that make up the samples of a step."""
 
-OF_BATCHES = {"per_device_train_batch_size", "gradient_accumulation_steps", "larger_micro_batches", "larger_batches"}
+OF_BATCHES = {*("per_device_train_batch_size", "gradient_accumulation_steps"), "larger_micro_batches", "larger_batches"}
+OF_BATCHES |= {"processes"}
 """Factors that make up the samples of a step."""
+
+OTHER_STEP = 0.1
+"""The share by which the samples of two steps differ that are of another size, and not only rounded."""
 
 LARGEST_LOG = 100.0
 """The logarithm of the largest ratio that is told."""
@@ -186,9 +197,15 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
 
 def _devices_unknown(claim: Claim, a: Run, b: Run) -> bool:
     """Return whether speeds of one device stand for those of several, whose number only words give."""
-    counted = any(COUNTS_DEVICES.search(words) for words in (claim.text, a.label, b.label))
+    counts = [
+        {number for found in COUNTED.findall(words) for number in found if number} for words in (a.label, b.label)
+    ]
+    if not all(counts):
+        of_text = {number for found in COUNTED.findall(claim.text) for number in found if number}
+        counts = [of_text, of_text | {*COMPARED.findall(claim.text)}] if of_text else []
+    several = len(set().union(*counts)) > 1
     of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
-    return counted and not of_one and all(_of_one_device(r) for r in (a, b))
+    return several and not of_one and all(_of_one_device(r) for r in (a, b))
 
 
 def _of_one_device(run: Run) -> bool:
@@ -226,7 +243,7 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     if factor and claim.factor not in OF_BATCHES and not changed(a.settings, b.settings).keys() & PARTS_OF_BATCH:
         before, after = batches(a, b)
-        if before and after and same_batch(a, b) is False:
+        if before and after and before.gap(after) > OTHER_STEP:
             text = f"a step of '{b.label}' trains on {after} samples, and one of '{a.label}' on {before}"
             return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     unknown = unknown_differences(a, b, claim.factor)

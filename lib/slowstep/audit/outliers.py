@@ -40,9 +40,6 @@ LARGER_WITH = {
 }
 """Speeds, with what makes them faster: a step of one sample is slow for each of them, and many devices are fast."""
 
-SOME = 3.0
-"""The ratio from which on what makes a speed larger, or smaller, explains that it is."""
-
 FAR = 8.0
 """The ratio from which on a value is far from its neighbours: ten times, with room for real differences."""
 
@@ -107,14 +104,13 @@ def _explained(quantity: str, row: Run, beside: Sequence[Run]) -> bool:
 
 
 def _grows_with(cause: str, quantity: str, row: Run, beside: Sequence[Run]) -> bool:
-    """Return whether what makes a speed faster is far from its neighbours, too, in the same direction."""
-    own, *others = (r.solved.known.get(cause) for r in (row, *beside))
-    if not own or not own.bounded or not all(f and f.bounded for f in others):
+    """Return whether a speed is no longer far from its neighbours once each is divided by what makes it faster."""
+    each = [(r.given[quantity], r.solved.known.get(cause)) for r in (row, *beside)]
+    if not all(of and of.bounded and of.middle > 0 for _, of in each):
         return False
-    less = row.given[quantity].middle < beside[0].given[quantity].middle
-    less = less != quantity.startswith("seconds")  # the more of them, the slower
-    each = [other.middle / own.middle if less else own.middle / other.middle for other in others]
-    return min(each) >= SOME
+    times = quantity.startswith("seconds")  # the more of them, the slower
+    own, *others = (speed.middle * of.middle if times else speed.middle / of.middle for speed, of in each)
+    return min(others) / FAR < own < max(others) * FAR
 
 
 def _among_repeats(row: Run, quantity: str) -> list[Finding]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from slowstep.launch.surveyed_run import why_no_step
 from slowstep.launch.surveyor import SurveyRecord
 from slowstep.text.numbers import percentage
 from slowstep.wording.words import PHASE_NAMES
@@ -115,7 +116,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         else:
             verb = "was" if seen.steps == 1 else "were"
             few = f"{seen.steps} {verb} seen, too few" if seen.steps else "none was seen"
-            yield "step", f"{few}, so there is nothing to measure: {seen.ended}"
+            yield "step", f"{few}, so there is nothing to measure: {why_no_step(seen)}"
         return
     times = sorted(told["step_seconds"])
     middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
@@ -131,7 +132,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""
     yield (
         "work",
-        f"{work['samples'] / len(times):,.3g} samples{tokens} a step"
+        f"{_counted(work['samples'] / len(times))} samples{tokens} a step"
         if work["samples"]
         else "no batch tells its samples",
     )
@@ -143,6 +144,11 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         yield "ranks", f"{command_of} processes train together{on}, started by {by}; {where}"
     if seen.ended:
         yield "end", f"training ended after {seen.steps} steps: {seen.ended}"
+
+
+def _counted(number: float) -> str:
+    """Return a number of samples: whole, or with a decimal where batches differ and are small."""
+    return f"{number:,.0f}" if number >= 100 or number == round(number) else f"{number:.3g}"
 
 
 STARTED_BY = {

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import textwrap
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +89,16 @@ def resolve(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Comma
         return replace(command, arguments=[os.path.join(arguments[0], MAIN), *arguments[1:]])
     if arguments[0] != "-m" and not (folder / arguments[0]).is_file():
         raise CommandError(f"{arguments[0]}: there is no such file in {folder}")
+    if arguments[0] != "-m" and zipfile.is_zipfile(folder / arguments[0]):
+        file = arguments[0]
+        unpacked = Path(file).with_suffix("") if Path(file).suffix else Path(f"{file}_unpacked")
+        steps = [
+            shlex.join(["python", *words]) for words in (["-m", "zipfile", "-e", file, str(unpacked)], [str(unpacked)])
+        ]
+        raise CommandError(
+            f"{file}: it is an archive with a program in it, whose code can't be looked at there. Unpack it "
+            f"(`{steps[0]}`), and give `{steps[1]}`"
+        )
     return command
 
 

@@ -63,6 +63,15 @@ def _not_for_workers(key: str, value: Any, run: Run) -> str | None:
             f"its data set draws from a random generator of its own ({name}), of which each worker would have a copy, "
             "so that all draw the same numbers; seed it anew in a worker_init_fn, by torch.initial_seed()"
         )
+    if first and (name := run["counted_by_data_set"]):
+        return (
+            f"its data set counts in {name} while it makes batches, and each worker would count in a copy of its own, "
+            "anew in each epoch; a multiprocessing.Value is shared by all"
+        )
+    if first and (name := run["trained_in_data_set"]):
+        return f"its data set holds a model that is trained ({name}), and workers would have copies that nobody trains"
+    if first and (name := run["changed_in_sampler"]):
+        return f"the program changes its sampler between batches ({name}), and workers are asked for batches ahead"
     if first and (name := run["changed_within_epochs"]):
         return f"the program changes its data set between batches ({name}), which workers would not see"
     changed = run["changed_within_epochs"] or run["changed_between_epochs"]

@@ -100,7 +100,16 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> Part | Non
 def line_of_loop(profile: ProfileRecord, phase: str) -> str:
     """Return the line of a phase that runs its loop: the largest that takes no more than the loop does."""
     loop = profile.loops[phase]
-    return _line_of(profile, phase, (loop.seconds + loop.products) / profile.seconds)
+    most = trust(profile) * (loop.seconds + loop.products) / profile.seconds
+    found = [p for p in profile.places if p.phase == phase and p.own]
+    line = next((p for p in found if p.share <= most), found[0] if found else None)
+    return line.where if line else ""
+
+
+def line_of_attention(profile: ProfileRecord, phase: str) -> str:
+    """Return the largest line of a phase that may be a part of attention that is written out; empty if none may."""
+    most = trust(profile) * profile.attention.get(phase, 0.0) / profile.seconds
+    return next((p.where for p in profile.places if p.phase == phase and p.own and p.share <= most), "")
 
 
 def moved(profile: ProfileRecord, phase: str) -> list[Part]:
@@ -109,16 +118,10 @@ def moved(profile: ProfileRecord, phase: str) -> list[Part]:
 
 
 def line_of_moves(profile: ProfileRecord, phase: str) -> str:
-    """Return the line of a phase that moves numbers: the largest that takes no more than they do."""
-    return _line_of(profile, phase, sum(part.share for part in moved(profile, phase)))
-
-
-def _line_of(profile: ProfileRecord, phase: str, share: float) -> str:
-    """Return the largest line of the user's code in a phase that may be what takes that share of the time, 0 to 1."""
-    most = trust(profile) * share
-    found = [p for p in profile.places if p.phase == phase and p.own]
-    line = next((p for p in found if p.share <= most), found[0] if found else None)
-    return line.where if line else ""
+    """Return the line of a phase that moves numbers: the largest that takes about as long; empty if none does."""
+    share, by = sum(part.share for part in moved(profile, phase)), trust(profile)
+    lines = [p for p in profile.places if p.phase == phase and p.own and share / 2 <= p.share <= by * share]
+    return lines[0].where if lines else ""
 
 
 def trust(profile: ProfileRecord) -> float:

@@ -11,7 +11,8 @@ They are suspected only with evidence of what they consist of: lines of code, op
   device's rate: FLOPs say nothing about a step that is bound by launching. Its excess counts as far as operators beside
   the products, or stretches without any operator, account for it. Without FLOPs, what computes nothing counts:
   stretches without any operator, loops of the user's own that call operators one by one, and operators that only copy,
-  fill or arrange memory, beyond what every model has of them.
+  fill or arrange memory, beyond what every model has of them. So does what a fused kernel spares: attention that is
+  written out.
 
 A change explains such time if the time is gone in the change's own blocks. Time that no supported change takes away
 stays "unexplained"; it is never blamed on a factor that happens to be listed.
@@ -31,6 +32,7 @@ from slowstep.judgement.operators import (
     PROFILED_TO,
     Part,
     beside,
+    line_of_attention,
     line_of_loop,
     line_of_moves,
     looped,
@@ -67,15 +69,18 @@ Then the other pass is compared with it."""
 NAMED = 0.5
 """The share of the least time that matters from which on a place or an operator is named."""
 
+LOOP, MOVING, ATTENDING = "a loop in Python", "moving numbers in memory", "attention that is written out"
+"""What suspects do."""
+
 OFTEN = 1 / 3
 """The share of long steps beyond which a phase is slow throughout, and not now and then."""
 
 MOST_NAMED = 3
 """The most places or operators that are named of a suspect."""
 
-MOVES_ANYWAY = 0.12
-"""The share of the time that a pass takes at most to move numbers: 11 % where Swin shifts its windows. Of fifty
-architectures, only those that take sequences apart take more (docs/method.md)."""
+MOVES_ANYWAY, USUALLY = 0.12, 0.03
+"""The shares of the time that a pass takes at most, and usually, to move numbers: 11 % where Swin shifts its windows.
+Of 46 architectures, only those that take sequences apart take more (docs/method.md)."""
 
 LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+)(, \d+)*( and others)? in (?P<function>\S+)")
 """A place in the code, `train.py:7 in dice`, or several of one function."""
@@ -105,9 +110,11 @@ class Suspect:
     ordinary_at_most: float = 0.0
     """The most that this may be: what is lost is known within its interval."""
     back_through: str = ""
-    """The phase with the loop whose way back this is."""
-    loop_at: str = ""
-    """The line of the loop that this is, or that it is the way back through."""
+    """The phase with what this is the way back through: a loop, say."""
+    does: str = ""
+    """What is done there, or gone back through, in words: `LOOP` or `MOVING`; empty where that is not told."""
+    does_at: str = ""
+    """The line that does it, or that this is the way back through; the phase where no line is known to."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
@@ -285,7 +292,7 @@ def _suspect_pass(facts: RunFacts, phase: str, least: float) -> Suspect | None:
         return None
     named = [part for part in beside(facts.profile, phase) if part.share >= NAMED * least]
     told = (_by_operators(facts, phase, least, named), _in_python(facts, phase, least, named))
-    found = [one for one in (*told, _moving(facts, phase, least)) if one]
+    found = [one for one in (*told, _moving(facts, phase, least), _written_out(facts, phase, least)) if one]
     return max(found, key=lambda one: one.share.lower, default=None)
 
 
@@ -312,7 +319,7 @@ def _in_python(facts: RunFacts, phase: str, least: float, named: Sequence[Part])
         of = facts.profile.loops[phase].of
         known, parts = loop.share, [loop]
         why = "it goes back through a loop in Python" if of else "a loop in Python runs there"
-        back = {"back_through": of, "loop_at": line_of_loop(facts.profile, of or phase)}
+        back = {"back_through": of, "does": LOOP, "does_at": line_of_loop(facts.profile, of or phase)}
     if known < least or not parts:
         return None
     share = _from_profile(known, facts.shares[phase], facts.profile)
@@ -320,15 +327,41 @@ def _in_python(facts: RunFacts, phase: str, least: float, named: Sequence[Part])
 
 
 def _moving(facts: RunFacts, phase: str, least: float) -> Suspect | None:
-    """Return the suspect of operators in a pass that only move numbers, or None where they are as few as elsewhere."""
-    parts = moved(facts.profile, phase)
-    known = sum(part.share for part in parts) - MOVES_ANYWAY
-    if known < least:
+    """Return the suspect of operators in a pass that only move numbers, or None where they are as few as elsewhere.
+
+    How many healthy models have is known of a CPU alone: a device multiplies far faster, and copies weigh more there.
+    """
+    if facts.profile.device != "cpu":
         return None
-    share = _from_profile(known, facts.shares[phase], facts.profile)
-    at = line_of_moves(facts.profile, phase) if phase == "forward" else ""
-    why = f"operators only copy, fill or arrange memory there{f', mostly at {at}' if at else ''}"
-    return Suspect(phase=phase, share=share, why=why, **_named(parts), comparable=False)
+    parts = moved(facts.profile, phase)
+    taken = sum(part.share for part in parts)
+    if taken < max(MOVES_ANYWAY, least + USUALLY):
+        return None
+    share = _from_profile(taken - USUALLY, facts.shares[phase], facts.profile)
+    forth = sum(part.share for part in moved(facts.profile, PASSES[0])) >= MOVES_ANYWAY
+    at = line_of_moves(facts.profile, PASSES[0]) if forth else ""
+    why = f"operators only copy, fill or arrange memory there{f', mostly at {at}' if at and phase == PASSES[0] else ''}"
+    back = {"back_through": PASSES[0]} if forth and phase != PASSES[0] else {}
+    named = _named([part for part in parts if part.share >= NAMED * least])
+    return Suspect(
+        phase=phase, share=share, why=why, **named, comparable=False, does=MOVING, does_at=at or PASSES[0], **back
+    )
+
+
+def _written_out(facts: RunFacts, phase: str, least: float) -> Suspect | None:
+    """Return the suspect of attention that a program writes out, or None. That of transformers is a setting."""
+    seconds = facts.profile.attention.get(phase, 0.0)
+    if seconds / facts.profile.seconds < least or facts.observed.get("attn_implementation"):
+        return None
+    share = _from_profile(seconds / facts.profile.seconds, facts.shares[phase], facts.profile)
+    at = line_of_attention(facts.profile, PASSES[0])
+    what = f"what lies between its two products{f', mostly at {at}' if at else ''}"
+    named = _named([Part(what=what if phase == PASSES[0] else "going back through that", share=share.mean)])
+    why = "attention is written out there, and scaled_dot_product_attention needs no matrix of length times length"
+    back = {"back_through": PASSES[0]} if phase != PASSES[0] else {}
+    return Suspect(
+        phase=phase, share=share, why=why, **named, comparable=False, does=ATTENDING, does_at=at or PASSES[0], **back
+    )
 
 
 def _from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:

@@ -221,7 +221,8 @@ def judge(
             verdict = replace(verdict, warnings=[*verdict.warnings, BY_CHANCE])
         elif losses.same(record, _by_the_loader(contrast)) is False:
             reason = (
-                "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
+                "the first losses differ from the baseline's, and a change that leaves training as it is can't cause "
+                "that: for this program it is other training"
             )
             return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
     outcome, reason = _weigh(read, minimum)

@@ -83,17 +83,19 @@ def _surveyed(command: Command, order: SurveyOrder) -> SurveyRecord:
     seen = survey(command, order, os.environ)
     steps = f"after {seen.steps} training step{'s' * (seen.steps != 1)}"
     if seen.failed and seen.steps:
-        raise SettingsError(f"{command}: it fails {steps}, and so would its trials; mend that first: {_why(seen)}")
+        raise SettingsError(
+            f"{command}: it fails {steps}, and so would its trials; mend that first: {why_no_step(seen)}"
+        )
     if seen.training is None:
         when = steps if seen.steps else "before its first training step"
-        why = _why(seen)
+        why = why_no_step(seen)
         clause = f" {why}" if why.startswith("it ") else f" it failed: {why}" if seen.failed else f": {why}"
         nothing = f"there is nothing to diagnose: {when}{clause.rstrip('.')}"
         raise SettingsError(f"{command}: {nothing}. `slowstep survey` shows what was seen.")
     return seen
 
 
-def _why(seen: SurveyRecord) -> str:
+def why_no_step(seen: SurveyRecord) -> str:
     """Return why a program took no step, with what it said itself and with what to do."""
     if not seen.ended:
         run = dict.fromkeys(
@@ -361,6 +363,9 @@ OF_DATA_SET = (
     "iterable_dataset",
     "opened_by_data_set",
     "drawn_by_data_set",
+    "counted_by_data_set",
+    "trained_in_data_set",
+    "changed_in_sampler",
     "changed_within_epochs",
     "changed_between_epochs",
     "loaders_by_turns",

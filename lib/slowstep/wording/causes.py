@@ -13,7 +13,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.shares import together
-from slowstep.judgement.suspects import PASSES, WAITING, Suspect, eased, function_at, gone, unexplained
+from slowstep.judgement.suspects import LOOP, PASSES, WAITING, Suspect, eased, function_at, gone, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import best_levels
@@ -356,6 +356,8 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], be
     else:
         relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in _relieving(suspect, verdicts))
         explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
+        if _not_reached(suspect, verdicts) and not _tried(suspect, verdicts):
+            explained = "no change that acts on it was reached"
     left = speed_up(stays)
     what_stays = f"{_lost(suspect, left, f', and {explained}', 'what stays')} {beyond}"
     today = (
@@ -375,49 +377,48 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], be
 
 
 def _with_ways_back(found: Sequence[Cause], suspects: Mapping[str, Suspect]) -> list[Cause]:
-    """Return the causes of phases, those of a loop in Python together with those of its way back.
+    """Return the causes of phases, those of a loop in Python, say, together with those of its way back.
 
     `suspects` are theirs, by phase, of those that no change takes a part of.
     """
     causes = list(found)
     for back in [s for s in suspects.values() if s.back_through in suspects]:
         there = suspects[back.back_through]
-        if _is_the_loop(there, back):
+        if _is_the_same(there, back):
             forth, way_back = (next(c for c in causes if c.phase == s.phase) for s in (there, back))
             causes.remove(way_back)
-            causes[causes.index(forth)] = _forth_and_back(forth, way_back, there)
+            causes[causes.index(forth)] = _forth_and_back(forth, way_back, there, back)
     return causes
 
 
-def _is_the_loop(suspect: Suspect, back: Suspect) -> bool:
-    """Return whether a suspect is the loop that `back` is the way back through.
+def _is_the_same(suspect: Suspect, back: Suspect) -> bool:
+    """Return whether a suspect does what `back` is the way back through.
 
     Between the phases no loop is told from other code; there most of the time is spent in the loop's function.
     """
     if suspect.rank is not None:
         return False
     if suspect.phase in PASSES:
-        return bool(back.loop_at) and suspect.loop_at == back.loop_at
-    return function_at(suspect.at) == function_at(back.loop_at) != ()
+        return bool(back.does_at) and (suspect.does, suspect.does_at) == (back.does, back.does_at)
+    return function_at(suspect.at) == function_at(back.does_at) != ()
 
 
-def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect) -> Cause:
-    """Return the cause of a loop in Python with its way back through the backward pass."""
+def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect, way: Suspect) -> Cause:
+    """Return the cause of what a suspect does with the `way` back through it."""
     both = together(forth.share, back.share)
     ratio = speed_up((1 - 1 / forth.ratio) + (1 - 1 / back.ratio))
     way_back = (
-        f"Going back through that loop takes {share_span(back.share)} more, in the backward pass. Without both the run "
-        f"would be {percent(ratio)} faster than today."
+        f"Going back through {'that loop' if way.does == LOOP else 'that'} takes {share_span(back.share)} more, in the "
+        f"backward pass. Without both the run would be {percent(ratio)} faster than today."
     )
+    what = f"{capitalised(way.does)} ({suspect.at}) and the way back through it take {share_span(both)} of the time"
     return replace(
         forth,
         ratio=ratio,
         share=both,
         text=f"{forth.text} {way_back}",
         still_open=f"{forth.still_open} {way_back}",
-        headline=f"A loop in Python ({suspect.at}) and the way back through it take {share_span(both)} of "
-        "the time; "
-        f"without both the run would be about {percent(ratio)} faster.",
+        headline=f"{what}; without both the run would be about {percent(ratio)} faster.",
     )
 
 
@@ -449,9 +450,28 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> 
         return f"It is gone under {', '.join(shown)}."
     if shown:
         return f"It is gone under {', '.join(shown)}, and these pairs do not show the run to be faster by that."
+    if waiting := _not_reached(suspect, verdicts):
+        names = ", ".join(v.shown for v in waiting[:MOST_SHOWN])
+        if len(waiting) == 1:
+            return f"{names} acts on it, and there was no time to try it."
+        return f"{names} act on it, and there was no time to try them."
     if suspect.consists_of:
         return f"No change tested here removes {what}; fix it in that code."
     return f"No change tested here removes {what}: look at what your code does there."
+
+
+def _not_reached(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the changes that act on the phase, and not on all, for which there was no time."""
+    return [v for v in verdicts if v.untried and _acts_there(v, suspect)]
+
+
+def _tried(suspect: Suspect, verdicts: Sequence[Verdict]) -> bool:
+    return any(v.effect is not None and _acts_there(v, suspect) for v in verdicts)
+
+
+def _acts_there(v: Verdict, suspect: Suspect) -> bool:
+    acts = touched_by(v.factor)
+    return v.meaning is not Meaning.DIAGNOSTIC and suspect.phase in acts and acts != ALL_PHASES
 
 
 def _relieving(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -62,12 +62,22 @@ def _together(told: dict[int, dict[str, Any]], ranks: Sequence[Rank]) -> dict[st
         found |= {"ended": f"{ranks[first]}: {ends[first]}", "failed": told[first].get("failed", False)}
     seen = {number: one["training"] for number, one in sorted(told.items()) if one.get("training")}
     if found.get("training"):
-        own, awaited = found["training"]["work"], list(seen)[awaited_rank([one["phases"] for one in seen.values()])]
+        awaited = list(seen)[awaited_rank([one["phases"] for one in seen.values()])]
         found["training"] |= {
             "phases": seen[awaited]["phases"],
             "step_seconds": seen[awaited]["step_seconds"],
             "processes": len(ranks),
             "ranks": {number: one["phases"] for number, one in seen.items()},
-            "work": {name: None if value is None else value * len(ranks) for name, value in own.items()},
+            "work": _work_of_all(list(seen.values()), len(seen[awaited]["step_seconds"]), len(ranks)),
         }
+    return found
+
+
+def _work_of_all(seen: Sequence[dict[str, Any]], steps: int, ranks: int) -> dict[str, float | None]:
+    """Return what all ranks do in so many steps, by what each did in its own. Those not seen do as the others."""
+    found: dict[str, float | None] = {}
+    for name in seen[0]["work"]:
+        each = [(one["work"].get(name), len(one["step_seconds"])) for one in seen]
+        known = [value / of for value, of in each if value is not None and of]
+        found[name] = sum(known) / len(known) * ranks * steps if len(known) == len(seen) else None
     return found

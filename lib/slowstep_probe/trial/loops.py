@@ -118,7 +118,7 @@ def _forth(
     repeated: Sequence[Repeated],
 ) -> dict[str, _Turns]:
     """Return the turns of each phase's loop. `part` tells the phase and the number of the step of an event."""
-    found, makers = defaultdict[str, _Turns](_Turns), _makers(events)
+    found, made_by = defaultdict[str, _Turns](_Turns), makers(events)
     for stretch in _stretches(events, part, repeated):
         calls, number = Counter(e.name for e in stretch), _within(stretch[0], repeated) if stretch else None
         if max(calls.values(), default=0) < OFTEN and number is None:
@@ -130,7 +130,7 @@ def _forth(
         turns.seconds[step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
         turns.operators.update(calls)
         for product, operators in _by_product(stretch, () if number is None else repeated[number].products):
-            turns.add(step, operators, makers, product)
+            turns.add(step, operators, made_by, product)
     for one in repeated:
         if one.phase in found:
             found[one.phase].modules[one.name] += one.calls
@@ -154,10 +154,10 @@ class _Turns:
     nodes: dict[int, float] = field(default_factory=dict)
     """The nodes of autograd that they make, by number, with the FLOPs of going back through each."""
 
-    def add(self, step: int, operators: Sequence[Any], makers: Mapping[int, Any], product: Product | None) -> None:
+    def add(self, step: int, operators: Sequence[Any], made_by: Mapping[int, Any], product: Product | None) -> None:
         """Add operators that compute a product, or none whose FLOPs are known, and the nodes that they made."""
-        parts = (e for operator in operators for e in _with_parts(operator))
-        made = {e.sequence_nr: e for e in parts if makers.get(e.sequence_nr) is e}
+        parts = (e for operator in operators for e in with_parts(operator))
+        made = {e.sequence_nr: e for e in parts if made_by.get(e.sequence_nr) is e}
         multiply = [number for number, e in made.items() if OF_WEIGHTS.search(e.name)]
         multiply = multiply if len(multiply) <= ALIKE else []
         self.nodes.update(dict.fromkeys(made, 0.0))
@@ -229,7 +229,7 @@ def _stretches(
     called, products = dict[int, Any](), set[int]()
     for event in events:
         operator = outermost(event)
-        if _is_operator(operator):
+        if is_operator(operator):
             called[id(operator)] = operator
             if PRODUCTS.search(event.name) and _within(operator, repeated) is None:
                 products.add(id(operator))
@@ -254,7 +254,7 @@ def _within(event: Any, repeated: Sequence[Repeated]) -> int | None:
     return i if i >= 0 and start < repeated[i].end else None
 
 
-def _makers(events: Iterable[Any]) -> dict[int, Any]:
+def makers(events: Iterable[Any]) -> dict[int, Any]:
     """Return the operator that made each node of autograd, by the node's number.
 
     An operator that makes none has the number of the next node, so it is the last one with a number that made it.
@@ -268,19 +268,19 @@ def _makers(events: Iterable[Any]) -> dict[int, Any]:
     return found
 
 
-def _with_parts(event: Any) -> Iterator[Any]:
+def with_parts(event: Any) -> Iterator[Any]:
     """Yield an event and all that happen in it."""
     yield event
     for part in event.cpu_children:
-        yield from _with_parts(part)
+        yield from with_parts(part)
 
 
 def _called_by(node: Any) -> Iterator[Any]:
     """Yield the operators that a node calls, without those within them."""
-    return (e for e in _with_parts(node) if _is_operator(e) and outermost(e) is e)
+    return (e for e in with_parts(node) if is_operator(e) and outermost(e) is e)
 
 
-def _is_operator(event: Any) -> bool:
+def is_operator(event: Any) -> bool:
     return "::" in event.name and not event.name.startswith("autograd::")
 
 

@@ -160,11 +160,11 @@ class Trial:
         self.standstill = Standstill(alone=self.rank is None or self.rank.size == 1)
         self.passed = Steps()
         """Steady steps between the last block and the one that is open."""
-        self.probe = Probe(at_step_boundary=self.at_step_boundary)
-        self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
-        self.changes: Changes | None = None
         self.together = self.rank is not None and self.rank.size > 1
         """True if this is one of several ranks."""
+        self.probe = Probe(at_step_boundary=self.at_step_boundary, together=self.together)
+        self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
+        self.changes: Changes | None = None
         self.ready = self.met = False
         self.profiling: tuple[Profiling, Profile] | None = None
         self.profiles_itself = False

@@ -2,7 +2,7 @@
 
 What reads or adds at chosen places (`index_select`, `scatter_add`) is none of them, since that is the work of models on
 graphs or tables. Casts and copies to a device, which `aten::to` makes, are none either: mixed precision consists of
-them.
+them. Nor are those with which ranks exchange gradients.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOVING = re.compile(
 )
 """The operators that move numbers, by their names in ATen."""
 
-CASTS = ("aten::to", "aten::_to_copy")
-"""What copies for another type of numbers, or to another device."""
+OTHERS = ("aten::to", "aten::_to_copy", "reducer::", "c10d::", "FSDP::")
+"""The beginnings of the names of what copies for another type of numbers, to another device, or for other ranks."""
 
 
 def moves(
@@ -39,7 +39,7 @@ def moves(
     """
     taken, calls = defaultdict[tuple[str, str], Counter[int]](Counter), Counter[tuple[str, str]]()
     for event in events:
-        if MOVING.match(event.name) and not _is_cast(event):
+        if MOVING.match(event.name) and not _is_for_others(event):
             phase, step = part(event)
             key = (phase, _named(event))
             taken[key][step] += 1e-6 * own(event)
@@ -58,8 +58,8 @@ def _largest_first(
     return sorted(totals, key=lambda total: -total[1])
 
 
-def _is_cast(event: Any) -> bool:
-    return any(within.name in CASTS for within in _callers(event))
+def _is_for_others(event: Any) -> bool:
+    return any(within.name.startswith(OTHERS) for within in _callers(event))
 
 
 def _named(event: Any) -> str:

@@ -218,10 +218,10 @@ def column(header: str, settings: set[str]) -> Column:
         percent = named == "speed_up" and text.endswith(("%", "%)"))  # of more, or of the whole
         return Column("open") if percent else Column("stated", named)
     if _named(text):
-        return Column("figure", _named(text))
+        return Column("figure", _named(text), unit="batch" if text.endswith(BATCHES) else "")
     if re.sub(r"[_ ]+|-", " ", re.sub(r"\s*\((?:tokens|tok)\)$", "", text)) in LENGTHS:
         return Column("setting", "max_length")
-    name = NAMES_OF_SETTINGS.get(re.sub(r"[_ ]+|-", " ", text), name)
+    name = setting_called(text) or name
     if name in settings:
         return Column("setting", name)
     bracketed = _bracketed(text)
@@ -246,6 +246,11 @@ def column(header: str, settings: set[str]) -> Column:
     if ratio(text.split(" ")[-1]):  # a unit behind words that change its meaning: `p99 s/it`, `A100 s/it`
         return Column("open")
     return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
+
+
+def setting_called(header: str) -> str:
+    """Return the setting that a header calls in other words than transformers; empty if it calls none so."""
+    return NAMES_OF_SETTINGS.get(re.sub(r"[_ ]+|-", " ", header), "")
 
 
 def _named(text: str) -> str:
@@ -305,6 +310,10 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
         return None
     timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
     number, tail = (seconds_of(text) if timed else None) or found.groups()
+    if number.endswith("B") and not held.name.startswith("tokens"):  # bytes, or what nobody has so many of
+        number, tail = number[:-1], f"B{tail}"
+    if held.unit == "batch" and number[-1:] in "kKMB":
+        raise ValueError(f"is it samples or tokens a step (samples_per_step, tokens_per_step)? {SAY}")
     unit = ratio(tail) if tail else None
     if number.endswith("%") and held.name in (*SHARES, "utilisation"):  # the sign is added again below
         number, tail = number.rstrip("% "), "%"

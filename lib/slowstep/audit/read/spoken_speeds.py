@@ -15,11 +15,14 @@ from slowstep.audit.read.courses import middle
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.run import QUESTIONS
 
-NUMBER = r"(?<![\w.,/-])(?<!\d:)(\d(?:[\d,_]{0,20}\d)?(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?[kKMB]?)(?![\d:]|[.,]\d)"
+LETTER = r"(?:[kKMB](?![A-Za-z]))?"
+NUMBER = (
+    rf"(?<![\w.,/-])(?<!\d:)(\d(?:[\d,_]{{0,20}}\d)?(?:\.\d{{1,12}})?(?:[eE][-+]?\d{{1,3}})?{LETTER})(?![\d:]|[.,]\d)"
+)
 """A number, perhaps with a letter for thousands, and no time of day or version."""
 
 WITH_UNIT = re.compile(
-    rf"{NUMBER}\s?((?:[kKMB] )?[A-Za-zµ]{{1,12}}(?:\s?(?:/|[Pp]er\b)\s?[A-Za-z]{{1,12}}){{1,2}})(?![\w/])"
+    rf"{NUMBER}\s?((?:[kKMB] )?[A-Za-zµ]{{1,12}}(?:\s?(?:/|(?i:per)\b)\s?[A-Za-z]{{1,12}}){{1,2}})(?![\w/])"
 )
 """A number with a unit of its own, `31ms/step`."""
 
@@ -28,17 +31,23 @@ BEFORE = re.compile(r"([A-Za-z][\w-]{0,40})['\"]?(?:\s{0,3}[:=]\s{0,9}|\s{1,3})$
 
 ASSIGNED = re.compile(r"['\"]?\s{0,3}[:=]")
 BARE_NUMBER = re.compile(
-    r"\s{1,3}\d[\d,.]{0,20}[kKMB]?(?![^\s,;|])"
-    r"(?!\s?(?:%|[A-Za-zµ]{1,12}\s?/|[uµm]?s\b|secs?\b|[KMG]i?B\b))"
+    rf"\s{{1,3}}\d[\d,.]{{0,20}}{LETTER}"
+    r"(?=\s{0,3}(?:$|[,;|]|[A-Za-z][\w/.-]{0,40}['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})[-+]?\d))"
 )
-"""What stands behind the name of a number. A unit with one of them behind it names the number that comes, where the
-number before it has a name already: `lr 0.0003 samples/s 412`."""
+"""What stands behind the name of a number: a sign, or a number with nothing or with the next name behind it."""
 
+SPEED_WORDS = re.compile(
+    r"speed|throughput|rate|pace|time|took|av(?:era)?g|mean|perf|total|curr|running", re.IGNORECASE
+)
+"""Words before a number that belongs to the unit behind it, whatever follows: `speed 412 tok/s 8`."""
+
+DIGITS = re.compile(r"\d+")
 GROUPED = re.compile(r"(?<=[:=] )\d{1,3}(?: \d{3})+(?=\s*(?:[,;|]|$))")
 """A number whose thousands are parted by spaces."""
 
 PARTS = re.compile(
-    r"fwd|forward|bwd|backward|opt|optim|optimizer|(?:data|load|comm|wait|sampl|generat|rollout|sync)\w*|h2d|copy|io",
+    r"(?:fwd|forward|bwd|backward|opt|optim|optimizer|data|dataload\w*|load\w*|comm|communication|wait\w*|sampling|"
+    r"sampler|generat\w*|rollouts?|sync\w*|h2d|copy|io)(?:[_-]?time)?",
     re.IGNORECASE,
 )
 """Names of what is only a part of a step."""
@@ -79,7 +88,7 @@ AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul", re.I
 """Words of a speed that counts the start of the run, which one of single lines does not."""
 
 OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
-"""What a line of torchtitan holds, which says tokens a second of each device as `tps`."""
+"""What a line of torchtitan holds, which says tokens a second of each device as `tps`, or `wps` before."""
 
 FEWEST = 2
 """The number of lines from which on a figure is that of the run."""
@@ -117,9 +126,9 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
             continue
         for said in _said_in(line[:LONGEST]):
             if said.known:
-                found.setdefault((said.known[0], said.name), []).append((i, said.known[1]))
+                found.setdefault((said.known[0], DIGITS.sub("", said.name)), []).append((i, said.known[1]))
             else:
-                unclear.setdefault(said.name, []).append(said)
+                unclear.setdefault(DIGITS.sub("", said.name), []).append(said)
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
     figures: dict[str, str] = {}
     for quantity, name in sorted(several, key=lambda key: bool(AVERAGED.search(key[1]))):
@@ -134,7 +143,7 @@ def _said_in(line: str) -> Iterator[Said]:
     rest = line
     for match in WITH_UNIT.finditer(line):
         name = BEFORE.search(line, 0, match.start())
-        if not ratio(match[2]) or _is_name(line, match.end(), named=bool(name)):
+        if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
             continue
         rest = rest.replace(match[0], " ")
         said = _said(name[1] if name else "", f"{match[1]} {match[2]}", column("", set()), match[0])
@@ -146,7 +155,7 @@ def _said_in(line: str) -> Iterator[Said]:
         if question:
             yield Said(name=name, shown=f"{name} {number}", question=question)
         elif held and not rest[match.end() : match.end() + 1].isalpha():
-            if held.name in PER_DEVICE and name.split(" ")[-1] == "tps" and OF_EACH_DEVICE.search(line):
+            if held.name in PER_DEVICE and name.split(" ")[-1] in ("tps", "wps") and OF_EACH_DEVICE.search(line):
                 held = replace(held, name=f"{held.name}_per_device")
             said = _said(name, number, held, f"{name} {number}")
             if said:
@@ -162,12 +171,13 @@ def _said(name: str, cell: str, held: Column, shown: str) -> Said | None:
     return Said(name=name, shown=shown, known=known) if known else None
 
 
-def _is_name(line: str, end: int, named: bool) -> bool:
+def _is_name(line: str, end: int, before: str) -> bool:
     """Return whether a unit that ends there is the name of the number behind it.
 
-    `named` says that the number before it has a name of its own.
+    The word `before` the number before it is that one's name then: `lr 0.0003 samples/s 412`.
     """
-    return bool(ASSIGNED.match(line, end) or (named and BARE_NUMBER.match(line, end)))
+    other = before and not SPEED_WORDS.search(before)
+    return bool(ASSIGNED.match(line, end) or (other and BARE_NUMBER.match(line, end)))
 
 
 @functools.lru_cache(maxsize=4096)

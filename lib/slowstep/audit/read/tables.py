@@ -22,6 +22,7 @@ from slowstep.audit.read.columns import (
     figure,
     is_number,
     plain,
+    setting_called,
     stated,
     text_of,
 )
@@ -103,6 +104,10 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
     names = [plain(cell[0]).lower() for cell in header]
+    held = [
+        _of_whole_numbers(one, name, [r[i][0] for r in body if i < len(r)])
+        for i, (one, name) in enumerate(zip(held, names, strict=True))
+    ]
     stems = {STATISTIC.sub("", name) for name in names if STATISTIC.search(name)}
     held = [
         Column("open") if MINIMUM.search(name) and MINIMUM.sub("", name) in stems else one
@@ -138,6 +143,13 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         found = courses_of(found, [number(cells[position][0]) for cells in body], Path(source).stem)
     own = ({name: value for name, value in row.items() if name != "named"} for row in _told_apart(found))
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
+
+
+def _of_whole_numbers(one: Column, name: str, cells: Sequence[str]) -> Column:
+    """Return a column that calls a setting in other words as one that nobody read, where its cells are no numbers."""
+    called_otherwise = one.kind == "setting" and setting_called(name) == one.name
+    fits = all(re.fullmatch(r"\d*|[-–—]", plain(text)) for text in cells)
+    return Column("open") if called_otherwise and not fits else one
 
 
 def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iterator[Sequence[Cell]]:

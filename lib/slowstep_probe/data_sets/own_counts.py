@@ -1,0 +1,131 @@
+"""Counts of a data set's own, and models that are trained within one: workers would have copies of both."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import types
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from slowstep_probe.data_sets.held import attributes, held, innermost, is_of_library, named, reference
+
+LOOKED_AT = 3
+"""The batches of a data set of which it is looked at whether it counts."""
+
+MAKING = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "forward")
+"""The methods with which the making of a batch begins, of a data set and of what it holds."""
+
+READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
+SETS = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
+CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
+"""Instructions of Python's that read a name, set one, or give a constant."""
+
+
+class OwnCounts:
+    """Notes which data sets count while they make a batch, as one does that grows harder by what it gave so far.
+
+    Each worker would count in a copy of its own, and anew in each epoch. What grows by the same number with each batch
+    is taken for a count, and nothing that measures times. One that is only raised, and read by nothing that makes a
+    batch, is a statistic; one that `__iter__` sets to a constant begins anew with each iterator anyway.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[int, str] = {}
+        """The attribute or the name that counts, by the data set's identity."""
+        self._of: dict[int, Callable[[], Any]] = {}
+        self._before: dict[int, dict[str, float]] = {}
+        self._grown: dict[int, list[dict[str, float]]] = {}
+
+    def asked(self, data: Any) -> None:
+        """Look at a data set before one of its first batches is made."""
+        known = self._of.get(id(data))
+        if known is None or known() is not data:
+            self._of[id(data)], self._grown[id(data)] = reference(data), []
+            self.found.pop(id(data), None)
+        if len(self._grown[id(data)]) < LOOKED_AT:
+            self._before[id(data)] = _numbers(data)
+
+    def made(self, data: Any) -> None:
+        """Look at it after a batch was made."""
+        before, grown = self._before.pop(id(data), None), self._grown.get(id(data), [])
+        if before is None:
+            return
+        grown.append({name: value - before[name] for name, value in _numbers(data).items() if name in before})
+        if len(grown) < LOOKED_AT:
+            return
+        first, *others = grown
+        counts = [name for name, by in first.items() if by and all(one.get(name) == by for one in others)]
+        matters = _read_in_making(data) if counts else set[str]()
+        self.found.update({id(data): name for name in counts[::-1] if name.rpartition(".")[2] in matters})
+
+
+def trained_within(data: Any, trained: Iterable[torch.Tensor]) -> str:
+    """Return the attribute or the name by which a data set has a module of `trained` parameters; empty if it has none.
+
+    Workers would have copies of it, which nobody trains.
+    """
+    own = {id(p) for p in trained}
+    every = (*held(data), *named(innermost(data)))
+    modules = ((name, one) for name, one in every if isinstance(one, torch.nn.Module))
+    return next((name for name, one in modules if any(id(p) in own for p in one.parameters())), "")
+
+
+def _numbers(data: Any) -> dict[str, float]:
+    """Return the numbers that a data set and what it holds have, and those that its code names, by these words."""
+    found: dict[str, float] = {}
+    for name, one in held(data):
+        parts = {"": one} if _is_number(one) else {} if is_of_library(one) else attributes(one)
+        found |= {f"{name}.{key}" if key else name: value for key, value in parts.items() if _is_number(value)}
+    return found | {name: value for name, value in named(innermost(data)) if _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _read_in_making(data: Any) -> set[str]:
+    """Return the names that the code for a batch reads more often than it sets them, as `+= 1` does."""
+    codes, reached, uses = _codes(data), set[types.CodeType](), Counter[str]()
+    waiting = [one for name in MAKING for one in codes.get(name, ())]
+    while waiting:
+        code = waiting.pop()
+        if code in reached:
+            continue
+        reached.add(code)
+        waiting += [one for one in code.co_consts if isinstance(one, types.CodeType)]
+        for one in dis.get_instructions(code):
+            if one.opname in READS:
+                uses[one.argval] += 1
+                waiting += codes.get(one.argval, ())
+            elif one.opname in SETS:
+                uses[one.argval] -= 1
+    anew = {name for code in codes.get("__iter__", ()) for name in _set_to_constants(code)}
+    return {name for name, more in uses.items() if more > 0 and name not in anew}
+
+
+def _codes(data: Any) -> Mapping[str, list[types.CodeType]]:
+    """Return the code of the functions and methods of a data set and of what it holds, by name."""
+    found = defaultdict[str, list[types.CodeType]](list)
+    for _, one in (*held(data), *named(innermost(data))):
+        if isinstance(one, types.FunctionType):  # the data set calls what it holds
+            found["__call__"].append(one.__code__)
+        elif not is_of_library(one):
+            for kind in type(one).__mro__:
+                for name, method in vars(kind).items():
+                    method = method.fget if isinstance(method, property) else inspect.unwrap(method)
+                    if isinstance(code := getattr(method, "__code__", None), types.CodeType):
+                        found[name].append(code)
+    return found
+
+
+def _set_to_constants(code: types.CodeType) -> Iterator[str]:
+    """Yield the attributes that a function sets to a constant."""
+    before: list[dis.Instruction] = []
+    for one in dis.get_instructions(code):
+        if one.opname == "STORE_ATTR" and len(before) > 1 and before[-2].opname in CONSTANTS:
+            yield one.argval
+        before.append(one)
