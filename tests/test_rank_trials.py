@@ -217,7 +217,7 @@ def test_a_rank_may_validate_by_itself(
 ) -> None:
     """The others wait for it meanwhile, so it must not stand still where only it comes by."""
     trial = started(surveyed(*TORCHRUN, "together.py", "--cause", "validates_apart", *more))
-    blocks = [block(trial, steps) for steps in (2, 3, 4)]
+    blocks = [block(trial, 2), *(trial.ask(Run(steps=steps), SOON) for steps in (3, 4))]
 
     assert [one.block.steps for one in blocks] == [2, 3, 4]
     assert [one.block.work.samples for one in blocks] == [64, 96, 128]

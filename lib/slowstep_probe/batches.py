@@ -59,6 +59,10 @@ class Batches:
         """That number when each iterator was made."""
         self._began: dict[int, int] = {}
         """The optimizer steps that had ended when each iterator was made."""
+        self._passes = 0
+        """The backward passes so far."""
+        self._first: dict[int, int] = {}
+        """Those that had been made when each iterator gave its first batch."""
         self._feeding: deque[Any] = deque(maxlen=FEEDING)
         """The last loaders that came to feed a backward pass."""
         self.workers = Workers()
@@ -95,20 +99,30 @@ class Batches:
         self._source.append(_count(batch) or Work())
         if self._asked is not None:
             self._given.add(self._asked)
+            self._first.setdefault(self._asked, self._passes)
 
     def exhaust(self, iterator: int | None) -> None:
         """Note that an iterator has given its last batch."""
         self._exhausted.add(iterator)
         if iterator in self._fed:
             self._ended = iterator
+        elif iterator == self._asked and len(self._source) >= SEVERAL and self._first.get(iterator) == self._passes:
+            self._forget()  # it gave all of its batches between two backward passes
+
+    def _forget(self) -> None:
+        """Take the iterator that was asked last for one that does not feed the training, and forget its batches."""
+        self._given.discard(self._asked)  # type: ignore[arg-type]
+        self._looked_at.discard(self._asked)  # type: ignore[arg-type]
+        self._source.clear()
+        self._asked = None
 
     def pass_begins(self) -> None:
         """Take the batches that were given since the last forward pass with gradients for those of a new one."""
         new = self._given or self._looked_at
         if not self._given and self._asked in self._looked_at - self._fed and len(self._source) >= SEVERAL:
             # one pass without gradients may be a teacher's, before that with gradients; several are a validation
-            new, self._asked = set(), None
-            self._source.clear()
+            self._forget()
+            new = self._looked_at
         if new:
             self._before, self._sources = self._sources, new
         self._given, self._looked_at = set(), set()
@@ -131,6 +145,7 @@ class Batches:
 
         So did those of others that two passes in a row were made of. Once alone, somebody may have looked at a batch.
         """
+        self._passes += 1
         new = (self._sources & self._before | {self._asked}) - self._fed
         self._fed |= new
         for number in new:
