@@ -321,6 +321,8 @@ def test_what_was_not_reached_was_not_tried_in_vain(factor: str, tried: bool, sa
 
     assert said in cause.text
     assert ("no change that acts on it was reached" in cause.text) == ("no time" in said)
+    (in_code,) = causes([replace(one, effect=None)], [replace(found(data=0.6)[0], comparable=False)], MINIMUM)
+    assert "fix it in that code" in in_code.text
 
 
 def test_a_change_explains_what_it_takes_away() -> None:
@@ -561,7 +563,7 @@ def test_a_loop_and_its_way_back_are_one_loss(loop_at: str, phases: list[str]) -
 def test_attention_that_is_written_out_is_one_loss_forth_and_back() -> None:
     """What its fused operator spares; that of transformers is a setting, which is tried."""
     places = {"forward": {"net.py:13 in forward": 0.5, "net.py:18 in attend": 0.15}}
-    known = replace(profiled(places=places), attention={"forward": 0.2, "backward": 0.19})
+    known = replace(profiled(places=places), written_out={"attention": {"forward": 0.2, "backward": 0.19}})
     steps = facts(HEALTHY | {"forward": 0.4}, profile=known)
     (cause,) = causes([], suspects(steps, MINIMUM), MINIMUM)
 

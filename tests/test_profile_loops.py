@@ -163,9 +163,28 @@ def by_deep_network() -> None:
         x = SHARED(layer(x).tanh().sin().cos().exp())[:, :8]
 
 
+HEADS = torch.nn.ModuleList(torch.nn.Linear(8, 2) for _ in range(60))
+
+
+def by_head() -> None:
+    """Has a head for each of many classes, which all see the same."""
+    x = HELD[:, :8].tanh()
+    sum(head(x).logsumexp(-1).sum() for head in HEADS).backward()
+
+
+def by_layer_of_its_own() -> None:
+    """Goes through as many layers, one after the other."""
+    x = HELD[:, :2]
+    for head in HEADS:
+        x = head(x.repeat(1, 4))
+    x.sum().backward()
+
+
 @pytest.mark.parametrize(
     ("work", "named"),
     [
+        (by_head, ("Linear", 3 * 60)),
+        (by_layer_of_its_own, None),
         (by_deep_network, None),
         (by_cell, ("LSTMCell", 3 * 60)),
         (by_sample, ("Sequential", 3 * 60)),

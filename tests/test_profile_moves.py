@@ -40,7 +40,7 @@ class ByPosition(nn.Module):
         return torch.cat([x[..., at, :] for at in range(x.shape[-2])], -1)
 
 
-def profiled(model: nn.Module, inputs: torch.Tensor, folder: Path) -> ProfileRecord:
+def profiled(model: nn.Module, inputs: torch.Tensor, folder: Path, retain_graph: bool = False) -> ProfileRecord:
     """The profile of three steps of a model."""
     profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "forward")
     profiling.step_ends()
@@ -49,7 +49,7 @@ def profiled(model: nn.Module, inputs: torch.Tensor, folder: Path) -> ProfileRec
         with record_function(f"{ANNOTATION}forward"):
             loss = model(inputs).float().square().sum()
         with record_function(f"{ANNOTATION}backward"):
-            loss.backward()
+            loss.backward(retain_graph=retain_graph)
         model.zero_grad()
         profiling.step_ends()
     return profiling.read(folder / "trace.json.gz")

@@ -250,6 +250,10 @@ class Place:
     """The share of the time, 0 to 1, in which the training stood in that function in this phase, at whatever line."""
 
 
+ATTENTION, PRODUCT = "attention", "product"
+"""What a program may write out by single operators though PyTorch has one for it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProfileRecord:
     """The record of some steps under torch.profiler, which slows them, so they are never judged."""
@@ -274,8 +278,10 @@ class ProfileRecord:
     """Seconds of each phase in stretches of more than a millisecond in which no operator runs; empty for a device."""
     loops: dict[str, Loop] = field(default_factory=dict)
     """The loops in Python of each phase, told as one."""
-    attention: dict[str, float] = field(default_factory=dict)
-    """Seconds of each phase between the two products of attention that is written out, and going back through that."""
+    earlier: float = 0.0
+    """Seconds in which backward passes go through what earlier steps computed."""
+    written_out: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Seconds of each phase in what the program writes out (`ATTENTION`, `PRODUCT`), and going back through that."""
     moves: dict[str, list[Operator]] = field(default_factory=dict)
     """The largest operators of each phase that only move numbers, each with what called it: `aten::copy_ in
     aten::matmul`."""

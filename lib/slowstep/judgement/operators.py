@@ -106,9 +106,9 @@ def line_of_loop(profile: ProfileRecord, phase: str) -> str:
     return line.where if line else ""
 
 
-def line_of_attention(profile: ProfileRecord, phase: str) -> str:
-    """Return the largest line of a phase that may be a part of attention that is written out; empty if none may."""
-    most = trust(profile) * profile.attention.get(phase, 0.0) / profile.seconds
+def line_of_written_out(profile: ProfileRecord, what: str, phase: str) -> str:
+    """Return the largest line of a phase that may be a part of what is written out; empty if none may."""
+    most = trust(profile) * profile.written_out[what].get(phase, 0.0) / profile.seconds
     return next((p.where for p in profile.places if p.phase == phase and p.own and p.share <= most), "")
 
 

@@ -11,8 +11,8 @@ They are suspected only with evidence of what they consist of: lines of code, op
   device's rate: FLOPs say nothing about a step that is bound by launching. Its excess counts as far as operators beside
   the products, or stretches without any operator, account for it. Without FLOPs, what computes nothing counts:
   stretches without any operator, loops of the user's own that call operators one by one, and operators that only copy,
-  fill or arrange memory, beyond what every model has of them. So does what a fused kernel spares: attention that is
-  written out.
+  fill or arrange memory, beyond what every model has of them. So does what one operator spares: attention, or a
+  product of matrices, that is written out.
 
 A change explains such time if the time is gone in the change's own blocks. Time that no supported change takes away
 stays "unexplained"; it is never blamed on a factor that happens to be listed.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,9 +32,9 @@ from slowstep.judgement.operators import (
     PROFILED_TO,
     Part,
     beside,
-    line_of_attention,
     line_of_loop,
     line_of_moves,
+    line_of_written_out,
     looped,
     moved,
     pause,
@@ -48,7 +48,7 @@ from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
 from slowstep.records import ProfileRecord
-from slowstep_probe.measured import WHERE_RANKS_WAIT
+from slowstep_probe.measured import ATTENTION, PRODUCT, WHERE_RANKS_WAIT
 
 WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
@@ -69,8 +69,25 @@ Then the other pass is compared with it."""
 NAMED = 0.5
 """The share of the least time that matters from which on a place or an operator is named."""
 
-LOOP, MOVING, ATTENDING = "a loop in Python", "moving numbers in memory", "attention that is written out"
+LOOP, MOVING = "a loop in Python", "moving numbers in memory"
 """What suspects do."""
+
+WRITTEN_OUT = {
+    ATTENTION: (
+        "attention that is written out",
+        "what lies between its two products",
+        "attention is written out there, and scaled_dot_product_attention needs no matrix of length times length",
+    ),
+    PRODUCT: (
+        "a product that is written out",
+        "multiplying elements, and summing them",
+        "a product of matrices is written out there, and matmul or einsum lays none of the single products in memory",
+    ),
+}
+"""What suspects do that write something out, what that consists of, and why it is lost."""
+
+WRITTEN_ANYWAY = {ATTENTION: 0.0, PRODUCT: 0.1}
+"""The share of the time in a pass from which on what is written out counts. A mask times a loss takes little."""
 
 OFTEN = 1 / 3
 """The share of long steps beyond which a phase is slow throughout, and not now and then."""
@@ -292,7 +309,8 @@ def _suspect_pass(facts: RunFacts, phase: str, least: float) -> Suspect | None:
         return None
     named = [part for part in beside(facts.profile, phase) if part.share >= NAMED * least]
     told = (_by_operators(facts, phase, least, named), _in_python(facts, phase, least, named))
-    found = [one for one in (*told, _moving(facts, phase, least), _written_out(facts, phase, least)) if one]
+    told += (_moving(facts, phase, least), _through_earlier_steps(facts, phase, least))
+    found = [one for one in (*told, *_written_out(facts, phase, least)) if one]
     return max(found, key=lambda one: one.share.lower, default=None)
 
 
@@ -348,20 +366,42 @@ def _moving(facts: RunFacts, phase: str, least: float) -> Suspect | None:
     )
 
 
-def _written_out(facts: RunFacts, phase: str, least: float) -> Suspect | None:
-    """Return the suspect of attention that a program writes out, or None. That of transformers is a setting."""
-    seconds = facts.profile.attention.get(phase, 0.0)
-    if seconds / facts.profile.seconds < least or facts.observed.get("attn_implementation"):
+def _through_earlier_steps(facts: RunFacts, phase: str, least: float) -> Suspect | None:
+    """Return the suspect of a backward pass that goes through what earlier steps computed, or None."""
+    known = facts.profile.earlier / facts.profile.seconds if phase == "backward" else 0.0
+    if known < least:
         return None
-    share = _from_profile(seconds / facts.profile.seconds, facts.shares[phase], facts.profile)
-    at = line_of_attention(facts.profile, PASSES[0])
-    what = f"what lies between its two products{f', mostly at {at}' if at else ''}"
-    named = _named([Part(what=what if phase == PASSES[0] else "going back through that", share=share.mean)])
-    why = "attention is written out there, and scaled_dot_product_attention needs no matrix of length times length"
-    back = {"back_through": PASSES[0]} if phase != PASSES[0] else {}
     return Suspect(
-        phase=phase, share=share, why=why, **named, comparable=False, does=ATTENDING, does_at=at or PASSES[0], **back
+        phase=phase,
+        share=_from_profile(known, facts.shares[phase], facts.profile),
+        why="it goes back through what earlier steps computed, too: a state or a loss that is kept without detach()",
+        **_named([Part(what="going back through earlier steps", share=known)]),
+        comparable=False,
     )
+
+
+def _written_out(facts: RunFacts, phase: str, least: float) -> Iterator[Suspect]:
+    """Yield the suspects of what a program writes out. The attention of transformers is a setting, which is tried."""
+    for what, phases in facts.profile.written_out.items():
+        share = phases.get(phase, 0.0) / facts.profile.seconds
+        if share < max(least, WRITTEN_ANYWAY[what]) or (
+            what == ATTENTION and facts.observed.get("attn_implementation")
+        ):
+            continue
+        does, consists, why = WRITTEN_OUT[what]
+        at = line_of_written_out(facts.profile, what, PASSES[0])
+        consists = f"{consists}{f', mostly at {at}' if at else ''}" if phase == PASSES[0] else "going back through that"
+        within = _from_profile(share, facts.shares[phase], facts.profile)
+        yield Suspect(
+            phase=phase,
+            share=within,
+            why=why,
+            **_named([Part(what=consists, share=within.mean)]),
+            comparable=False,
+            back_through=PASSES[0] if phase != PASSES[0] else "",
+            does=does,
+            does_at=at or PASSES[0],
+        )
 
 
 def _from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:

@@ -461,8 +461,11 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> 
 
 
 def _not_reached(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return the changes that act on the phase, and not on all, for which there was no time."""
-    return [v for v in verdicts if v.untried and _acts_there(v, suspect)]
+    """Return the changes that act on the phase, and not on all, for which there was no time.
+
+    None acts on what a profile alone tells: a loop in the program's code, say.
+    """
+    return [v for v in verdicts if v.untried and suspect.comparable and _acts_there(v, suspect)]
 
 
 def _tried(suspect: Suspect, verdicts: Sequence[Verdict]) -> bool:

@@ -124,7 +124,7 @@ def _forth(
         if max(calls.values(), default=0) < OFTEN and number is None:
             continue
         phase, step = part(stretch[0])
-        if phase == "backward" and _node(stretch[0]) == OUTSIDE:
+        if phase == "backward" and node_of(stretch[0]) == OUTSIDE:
             continue  # behind the last node, where gradients are handed on in C++
         turns = found[phase]
         turns.seconds[step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
@@ -235,7 +235,7 @@ def _stretches(
                 products.add(id(operator))
     stretch, last = list[Any](), None
     for operator in sorted(called.values(), key=lambda e: (e.thread, e.time_range.start)):
-        node = _node(operator)
+        node = node_of(operator)
         if node == IN_C_ALONE:
             continue
         within = (operator.thread, part(operator), node, _within(operator, repeated))
@@ -303,7 +303,7 @@ OUTSIDE, IN_C_ALONE = 0, -1
 """The places of operators outside of all nodes, and of those that a node calls which is none of Python's."""
 
 
-def _node(event: Any) -> int:
+def node_of(event: Any) -> int:
     """Return the identity of the backward pass's node in which Python may have called an operator, or its place."""
     while event is not None:
         if event.name.startswith(NODE):

@@ -4,19 +4,23 @@ Layers that share their weights are called up to 24 times in a forward pass, in 
 have one loss. A module that is called more often, and whose calls hold most of the time meanwhile, is in a loop over
 positions, samples or turns, whatever its calls consist of. A small module that a deep network shares holds little.
 Modules alike that are called by turns (experts, each for its tokens) are in one loop, if each is called more often than
-a model refines its answer (twelve times in RAFT).
+a model refines its answer (twelve times in RAFT). Modules alike that are all given the same tensor (the heads of many
+classes, the members of an ensemble) are in one loop, too: layers of a deep model are given what the one before made.
 """
 
 from __future__ import annotations
 
 import bisect
+import itertools
 import time
+import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from slowstep_probe.graphs import any_made
@@ -47,6 +51,8 @@ class Call:
     end: int
     flops: float
     """The floating-point operations of its own weights; 0 where they are not known (`call_flops`)."""
+    given: int = 0
+    """The number of the tensor that it was given first; 0 where it was given none."""
 
 
 class ModuleCalls:
@@ -59,6 +65,9 @@ class ModuleCalls:
         self._phase, self._on_device, self._calls = phase, on_device, list[Call]()
         self._begun = defaultdict[int, list[int]](list)
         self._weighted: dict[int, bool] = {}
+        self._given: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        """Tensors that modules were given, each with its number, by identity."""
+        self._numbers = itertools.count(1)
         self._handles: list[Any] = []
         if not any_made():  # what is compiled would be compiled anew, since the compiler looks at hooks
             self._handles = [
@@ -76,7 +85,15 @@ class ModuleCalls:
         if begun := self._begun.get(id(module)):
             ended = time.perf_counter_ns()
             flops = 0.0 if self._on_device else call_flops(module, inputs, output)
-            self._calls.append(Call(module, self._phase(), begun.pop(), ended, flops))
+            given = self._number(inputs[0]) if inputs and isinstance(inputs[0], torch.Tensor) else 0
+            self._calls.append(Call(module, self._phase(), begun.pop(), ended, flops, given))
+
+    def _number(self, tensor: torch.Tensor) -> int:
+        """Return the number of a tensor, from 1. Another one may have its identity once it is gone."""
+        known = self._given.get(id(tensor))
+        if known is None or known[0]() is not tensor:
+            known = self._given[id(tensor)] = (weakref.ref(tensor), next(self._numbers))
+        return known[1]
 
     def forget(self) -> None:
         """Forget the calls so far."""
@@ -98,9 +115,13 @@ class ModuleCalls:
         in order and in us, between two calls belongs to them: that of the backward passes of their results.
         """
         called = defaultdict[tuple[int, str, int], list[Call]](list)
+        modules = {id(call.module): call.module for call in self._calls}
+        kinds_of = {key: _kind(module) for key, module in modules.items()}
+        side_by_side = _side_by_side(self._calls, kinds_of)
         for call in self._calls:
-            moment = 1e-3 * call.end + clock
-            called[bisect.bisect(borders, moment), call.phase, id(call.module)].append(call)
+            moment, together = 1e-3 * call.end + clock, (call.given, kinds_of[id(call.module)])
+            as_one = hash(together) if together in side_by_side else id(call.module)
+            called[bisect.bisect(borders, moment), call.phase, as_one].append(call)
         alike = Counter[tuple[int, str, object]]()
         kinds = {key: (*key[:2], _kind(calls[0].module)) for key, calls in called.items() if len(calls) >= OFTEN_EACH}
         for key, kind in kinds.items():
@@ -109,17 +130,36 @@ class ModuleCalls:
         often = {key: calls for key, calls in called.items() if key in by_turns or len(calls) >= OFTEN}
         parts = {(*key[:2], id(part)) for key, calls in often.items() for part in list(calls[0].module.modules())[1:]}
         loops = [calls for key, calls in often.items() if key not in parts]
+        same_given = {id(called[key]) for key in often if key[2] in set(map(hash, side_by_side))}
+
+        def loop(together: Sequence[Sequence[Call]]) -> list[Repeated]:
+            # what is done with each result is a part of the loop where all are given the same
+            mostly = 0.0 if any(id(calls) in same_given for calls in together) else MOSTLY
+            return _loop(together, clock, apart, mostly)
+
         found, together = list[Repeated](), list[list[Call]]()
         for calls in sorted(loops, key=lambda calls: calls[0].begin):
             if together and calls[0].begin < max(one[-1].end for one in together):
                 together.append(calls)
                 continue
-            found += _loop(together, clock, apart)
+            found += loop(together)
             together = [calls]
         known = sorted((call for call in self._calls if call.flops), key=lambda call: call.begin)
         innermost = [a for a, b in pairwise([*known, None]) if b is None or b.begin >= a.end]
         products = [Product(1e-3 * one.begin + clock, 1e-3 * one.end + clock, one.flops) for one in innermost]
-        return [_with_products(one, products) for one in [*found, *_loop(together, clock, apart)]]
+        return [_with_products(one, products) for one in [*found, *loop(together)]]
+
+
+def _side_by_side(calls: Sequence[Call], kinds: Mapping[int, Any]) -> set[tuple[int, Any]]:
+    """Return the tensors, by number, that `OFTEN` modules alike and more are given, each with what these are.
+
+    `kinds` says that of each module, by identity.
+    """
+    modules = defaultdict[tuple[int, Any], set[int]](set)
+    for call in calls:
+        if call.given:
+            modules[call.given, kinds[id(call.module)]].add(id(call.module))
+    return {key for key, several in modules.items() if len(several) >= OFTEN}
 
 
 def _with_products(one: Repeated, products: Sequence[Product]) -> Repeated:
@@ -130,9 +170,9 @@ def _with_products(one: Repeated, products: Sequence[Product]) -> Repeated:
 
 
 def _loop(
-    together: Sequence[Sequence[Call]], clock: float, apart: Sequence[tuple[float, float]] = ()
+    together: Sequence[Sequence[Call]], clock: float, apart: Sequence[tuple[float, float]], mostly: float
 ) -> list[Repeated]:
-    """Return the loop of modules that are called by turns, as a list; none if most of the time lies beside them."""
+    """Return the loop of modules that are called by turns, as a list; none if less than `mostly` lies within them."""
     if not together:
         return []
     every = sorted((call for calls in together for call in calls), key=lambda call: call.begin)
@@ -142,7 +182,7 @@ def _loop(
     beside = sorted(max(0.0, b.begin - a.end - 1e3 * took) for (a, b), took in zip(pairwise(every), back, strict=True))
     fewest = len(beside) - 1 - len(beside) // UNUSUAL
     beside = [gap for at, gap in enumerate(beside) if at < fewest or gap > within]
-    if within < MOSTLY * (within + sum(beside)):
+    if within < mostly * (within + sum(beside)):
         return []
     of_kind = defaultdict[Any, list[Call]](list)
     for calls in together:

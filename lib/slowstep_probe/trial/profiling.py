@@ -23,10 +23,10 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from slowstep_probe.measured import Operator, ProfileRecord
-from slowstep_probe.trial.attention import written_out
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
 from slowstep_probe.trial.moves import moves
+from slowstep_probe.trial.written_out import through_earlier_steps, written_out
 
 TOP = 20
 """The most operators that are kept of a profile and of a phase."""
@@ -167,7 +167,8 @@ class Profiling:
             by_phase=self._by_phase(),
             pauses={} if self.on_device else self._pauses(steps),
             loops=loops(self._host_events, self._part, steps, covered(_spans(self._on_device)), self._repeated()),
-            attention=written_out(self._host_events, self._part, steps, self._own),
+            earlier=through_earlier_steps(self._host_events, self._part, steps, self._own),
+            written_out=written_out(self._host_events, self._part, steps, self._own),
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,

@@ -1,0 +1,112 @@
+"""What programs write out by single operators though PyTorch has one for it, told by the order of the operators.
+
+- **Attention**: two products of batches with a softmax between them. What lies between goes over a matrix of length
+  times length for each head: scaling, masks, dropout, softmax. `scaled_dot_product_attention` computes it in parts that
+  stay in the cache.
+- **A product of matrices**: elements are multiplied, and summed at once. All of the single products lie in memory
+  between the two; `matmul` and `einsum` need no such room.
+
+Only what the program calls itself counts, and not what an operator, or the way back through one, is made of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from slowstep_probe.measured import ATTENTION, PRODUCT
+from slowstep_probe.trial.loops import (
+    IN_C_ALONE,
+    NODE,
+    PRODUCTS,
+    is_operator,
+    makers,
+    node_of,
+    of_most_steps,
+    outermost,
+    with_parts,
+)
+
+BATCHED = ("aten::bmm", "aten::baddbmm")
+"""The products of attention: nothing else in most models multiplies batches."""
+
+FUSED = ("scaled_dot_product", "flash_attention", "efficient_attention")
+
+MOST = 60
+"""The most operators between the two products of attention. A mask that is built anew takes some ten."""
+
+NO_NODE = 2**62
+"""The number from which on a node has none: leaves accumulate their gradients in nodes with the largest there is."""
+
+MULTIPLIES, SUMS = "aten::mul", "aten::sum"
+
+Part = Callable[[Any], tuple[str, int]]
+
+
+def written_out(
+    events: Sequence[Any], part: Part, steps: int, own: Callable[[Any], float]
+) -> dict[str, dict[str, float]]:
+    """Return the seconds of each phase in what is written out, and going back through that, by what it is.
+
+    `events` are those of the profiler on the host, `part` tells the phase and the number of the step of an event, and
+    `own` its own time in us. The seconds are those of most steps, over all of them.
+    """
+    called = {id(operator): operator for event in events if is_operator(operator := outermost(event))}
+    of_program = [operator for operator in called.values() if node_of(operator) != IN_C_ALONE]
+    ordered = sorted(of_program, key=lambda e: (e.thread, e.time_range.start))
+    made_by, nodes = makers(events), [e for e in events if e.name.startswith(NODE)]
+    found: dict[str, dict[str, float]] = {}
+    for what, operators in ((ATTENTION, _attention(ordered, part)), (PRODUCT, _products(ordered, part))):
+        forth = list(operators)
+        made = {e.sequence_nr for one in forth for e in with_parts(one) if made_by.get(e.sequence_nr) is e}
+        taken = defaultdict[str, Counter[int]](Counter)
+        for one in [*forth, *(node for node in nodes if node.sequence_nr in made)]:
+            phase, step = part(one)
+            taken[phase][step] += sum(1e-6 * own(e) for e in with_parts(one))
+        totals = {phase: of_most_steps(seconds, steps) for phase, seconds in taken.items()}
+        if seconds := {phase: total for phase, total in totals.items() if total > 0}:
+            found[what] = seconds
+    return found
+
+
+def _attention(ordered: Sequence[Any], part: Part) -> Iterator[Any]:
+    """Yield the operators between two products of batches with a softmax between them."""
+    first, between = None, list[Any]()
+    for operator in ordered:
+        names = [e.name for e in with_parts(operator)]
+        of_batches = any(name in BATCHED for name in names) and not any(word in operator.name for word in FUSED)
+        if of_batches or any(PRODUCTS.search(name) for name in names):
+            same = of_batches and first is not None and (first.thread, part(first)) == (operator.thread, part(operator))
+            if same and any("aten::_softmax" in (e.name for e in with_parts(one)) for one in between):
+                yield from between
+            first, between = (operator if of_batches else None), []
+        elif first is not None:
+            between.append(operator)
+            first = first if len(between) <= MOST else None
+
+
+def _products(ordered: Sequence[Any], part: Part) -> Iterator[Any]:
+    """Yield the operators that multiply elements and that sum them at once."""
+    for one, after in pairwise(ordered):
+        if (one.name, after.name) == (MULTIPLIES, SUMS) and (one.thread, part(one)) == (after.thread, part(after)):
+            yield from (one, after)
+
+
+def through_earlier_steps(events: Sequence[Any], part: Part, steps: int, own: Callable[[Any], float]) -> float:
+    """Return the seconds in which backward passes go through what earlier steps computed.
+
+    The nodes of the graph that a step made have operators in it that made them. Those of a graph that was kept, or of a
+    state that was not detached, were made before.
+    """
+    made_by = makers(events)
+    first = min(made_by, default=0)
+    taken = Counter[int]()
+    for node in events:
+        if not node.name.startswith(NODE) or not 0 <= node.sequence_nr < NO_NODE:
+            continue
+        maker, step = made_by.get(node.sequence_nr), part(node)[1]
+        if (maker is None and node.sequence_nr < first) or (maker is not None and part(maker)[1] < step):
+            taken[step] += sum(1e-6 * own(e) for e in with_parts(node))
+    return of_most_steps(taken, steps)
