@@ -256,6 +256,7 @@ def test_a_claim_on_a_factor_needs_all_else_to_be_equal(columns: str, a: str, b:
         ("it is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
         ("on an A100 GPU it is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
         ("on 8 GPUs it is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
+        ("on 8 GPUs it goes from 3100 to 21,000 tokens/s", "tokens_per_second", Judgement.CONTRADICTED),
         ("an RTX 4090 GPU at LoRA rank 8 is 7 times as fast", "tokens_per_second", Judgement.CONTRADICTED),
         ("64 GPUs train 7 times as fast as 8", "tokens_per_second_per_device", Judgement.CONTRADICTED),
     ],

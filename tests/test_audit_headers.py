@@ -89,9 +89,11 @@ def test_what_is_no_speed_of_training_is_not_read(header: str) -> None:
         *((h, "gradient_accumulation_steps") for h in ("grad accum", "gradient accumulation", "accum")),
     ],
 )
-def test_a_batch_of_a_device_is_the_setting(header: str, setting: str) -> None:
-    """As people name it; how a step is made up is then known, and checked."""
-    (run,) = audit(validate({"name": "own", "reported": {"table": f"run;{header};s/it\na;4;1.5\n"}}, "own")).runs
+@pytest.mark.parametrize("other", ["", "n/a", "64.0"])
+def test_a_batch_of_a_device_is_the_setting(header: str, setting: str, other: str) -> None:
+    """As people name it, and as spreadsheets write it; how a step is made up is then known, and checked."""
+    table = f"run;{header};s/it\na;4.0;1.5\nb;{other};1.6\n"
+    run, _ = audit(validate({"name": "own", "reported": {"table": table}}, "own")).runs
 
     assert run.settings.training_arguments == {setting: 4}
 

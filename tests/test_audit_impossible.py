@@ -278,6 +278,7 @@ def test_nothing_is_said_of_what_nobody_gave() -> None:
         ("run,tok/s,tok/s/GPU,GPUs\na,25k,3.12k,8\nb,1.2M,9.4k,128\nc,50k,6.25k,8\n", []),
         ("run,samples/step,samples/s\na,32,21\nb,32,410\nc,64,455\n", ["a"]),
         ("run,samples/step,samples/s\na,4,0.41\nb,32,410\nc,64,455\n", ["a"]),
+        ("run,samples/step,samples/s\na,64,100\nb,80,1000\nc,64,110\n", ["b"]),
     ],
 )
 def test_what_a_batch_or_many_devices_explain_is_no_slip(table: str, accused: list[str]) -> None:

@@ -169,6 +169,8 @@ def lines(text: str, times: int = 12) -> str:
         ("step {n} | {slow}2.4k tok/s | mem 40.1G", {"tokens_per_second": 22_400}),
         ("step {n} speed {slow}2.5 samples/s 45 GB", {"samples_per_second": 22.5}),
         ("step {n} speed {slow}12.2 tok/s 8 GPUs", {"tokens_per_second": 212.2}),
+        ("step {n} speed {slow},345 tok/s 8", {"tokens_per_second": 2345}),
+        ("stage1 {slow}00 tok/s stage2 900 tok/s", {"tokens_per_second": 200}),
         ("throughput: {slow}5.2 samples/s 3 epochs done", {"samples_per_second": 25.2}),
         ("step {n} time {slow}.32 s/it 12 loss 2.1", {"seconds_per_step": 2.32}),
         (

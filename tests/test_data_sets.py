@@ -139,6 +139,12 @@ CASES = {
         False,
         True,
     ),
+    "a statistic beside a method of its name": (
+        {"BEGIN": "self.count = 0", "EACH": "self.count += 1; 'a,b'.count(',')"},
+        True,
+        True,
+    ),
+    "a place of a sampler": ({"MORE": "sampler=sampler", "WITHIN": "sampler.place = step"}, True, True),
     "a count of the module that nothing reads": ({"EACH": "global TOTAL; TOTAL += 1"}, True, True),
     "a count of the module": ({"EACH": "global TOTAL; TOTAL += 1; self.level = TOTAL // 64"}, False, True),
     "a count within a function": (

@@ -164,12 +164,21 @@ def by_deep_network() -> None:
 
 
 HEADS = torch.nn.ModuleList(torch.nn.Linear(8, 2) for _ in range(60))
+SAME = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(60))
 
 
 def by_head() -> None:
     """Has a head for each of many classes, which all see the same."""
     x = HELD[:, :8].tanh()
     sum(head(x).logsumexp(-1).sum() for head in HEADS).backward()
+
+
+def by_layer_with_memory() -> None:
+    """Looks at the same memory in each of its layers."""
+    x = memory = HELD[:, :8].tanh()
+    for head, layer in zip(HEADS, SAME, strict=True):
+        x = layer(x) + head(memory).sum()
+    x.sum().backward()
 
 
 def by_layer_of_its_own() -> None:
@@ -185,6 +194,7 @@ def by_layer_of_its_own() -> None:
     [
         (by_head, ("Linear", 3 * 60)),
         (by_layer_of_its_own, None),
+        (by_layer_with_memory, None),
         (by_deep_network, None),
         (by_cell, ("LSTMCell", 3 * 60)),
         (by_sample, ("Sequential", 3 * 60)),

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from slowstep_probe.measured import ATTENTION, PRODUCT
+from slowstep_probe.trial.profiling import Profiling
 from test_profile_moves import profiled
 
 INPUTS = torch.rand(2, 32, 16)
@@ -42,6 +43,13 @@ def two_products(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Ten
     return (q @ k.transpose(-1, -2)).tanh() @ v
 
 
+def gated(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """A gate chooses what a product of batches sums up."""
+    gates = (q @ k.transpose(-1, -2)).softmax(-1)
+    best = gates.topk(2, -1).indices
+    return torch.zeros_like(gates).scatter(-1, best, 1.0) @ v
+
+
 class Attention(nn.Module):
     """One layer of attention, and a softmax over classes behind it."""
 
@@ -55,7 +63,14 @@ class Attention(nn.Module):
 
 @pytest.mark.parametrize(
     ("attend", "there"),
-    [(by_hand, True), (by_einsum, True), (fused, False), (fused_with_dropout, False), (two_products, False)],
+    [
+        (by_hand, True),
+        (by_einsum, True),
+        (fused, False),
+        (fused_with_dropout, False),
+        (two_products, False),
+        (gated, False),
+    ],
 )
 def test_attention_that_is_written_out_is_told_with_its_way_back(attend: Attend, there: bool, tmp_path: Path) -> None:
     """The products themselves are needed in any case."""
@@ -84,6 +99,7 @@ class Mixed(nn.Module):
         (lambda x, w: x @ w, False),
         (lambda x, w: (x * x.sigmoid()).tanh().sum(1), False),
         (lambda x, w: F.cosine_similarity(x, x.flip(0)), False),
+        (lambda x, w: (x * x.flip(0)).sum(1), False),  # each element meets one other
     ],
 )
 def test_a_product_that_is_written_out_is_told_with_its_way_back(
@@ -94,6 +110,21 @@ def test_a_product_that_is_written_out_is_told_with_its_way_back(
 
     assert record.written_out.keys() == ({PRODUCT} if there else set())
     assert all(seconds.keys() == {"forward", "backward"} for seconds in record.written_out.values())
+
+
+def test_a_batch_that_is_fetched_between_the_passes_is_of_no_earlier_step(tmp_path: Path) -> None:
+    """Many loops fetch the next batch while a device computes, so a step's end lies between its passes."""
+    model = nn.Linear(16, 16)
+    profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "forward")
+    profiling.step_ends()
+    profiling.step_ends()
+    while not profiling.ended:
+        loss = model(INPUTS).sum()
+        profiling.step_ends()
+        if not profiling.ended:
+            loss.backward()
+
+    assert profiling.read(tmp_path / "trace.json.gz").earlier == 0
 
 
 @pytest.mark.parametrize("detached", [True, False])

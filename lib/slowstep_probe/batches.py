@@ -106,8 +106,18 @@ class Batches:
         self._exhausted.add(iterator)
         if iterator in self._fed:
             self._ended = iterator
-        elif iterator == self._asked and len(self._source) >= SEVERAL and self._first.get(iterator) == self._passes:
-            self._forget()  # it gave all of its batches between two backward passes
+        elif self._is_looked_at() and iterator == self._asked:
+            self._forget()
+
+    def _is_looked_at(self) -> bool:
+        """Return whether the iterator that was asked last gave several batches between two backward passes.
+
+        Then they are those of a validation, unless its loader is known to feed the training.
+        """
+        since = self._first.get(self._asked, 0)  # type: ignore[arg-type]
+        loader = self._loaders.get(self._asked)  # type: ignore[arg-type]
+        known = self._asked in self._fed or any(loader is one for one in self._feeding)
+        return not known and len(self._source) >= SEVERAL and 0 < since == self._passes
 
     def _forget(self) -> None:
         """Take the iterator that was asked last for one that does not feed the training, and forget its batches."""
@@ -119,7 +129,7 @@ class Batches:
     def pass_begins(self) -> None:
         """Take the batches that were given since the last forward pass with gradients for those of a new one."""
         new = self._given or self._looked_at
-        if not self._given and self._asked in self._looked_at - self._fed and len(self._source) >= SEVERAL:
+        if not self._given and self._asked in self._looked_at and self._is_looked_at():
             # one pass without gradients may be a teacher's, before that with gradients; several are a validation
             self._forget()
             new = self._looked_at
@@ -146,7 +156,7 @@ class Batches:
         So did those of others that two passes in a row were made of. Once alone, somebody may have looked at a batch.
         """
         self._passes += 1
-        new = (self._sources & self._before | {self._asked}) - self._fed
+        new = (self._sources & self._before | {self._asked}) - self._fed - {None}
         self._fed |= new
         for number in new:
             loader = self._loaders.get(number)  # type: ignore[arg-type]
@@ -159,16 +169,13 @@ class Batches:
         return [loader for number, loader in self._loaders.items() if number in self._fed]
 
     def feeds(self, asked: Any) -> bool:
-        """Return whether a loader, or an iterator of one, gives what comes to backward passes, as far as was seen.
-
-        So does a loader of the same data and batch size as one that does: some make a new one for each epoch or step.
-        """
+        """Return whether a loader, or an iterator of one, gives what comes to backward passes, as far as was seen."""
         is_iterator = isinstance(asked, loading._BaseDataLoaderIter)
         number = self._numbers.get(asked) if is_iterator else None
         if number is not None and number in self._fed:
             return True
         loader = self._loaders.get(number) if is_iterator else asked  # type: ignore[arg-type]
-        return any(loader is one or _is_alike(loader, one) for one in self._feeding)
+        return any(loader is one for one in self._feeding)
 
     def has_fed(self, iterator: Any) -> bool:
         """Return whether a batch of a loader's iterator came to a backward pass."""
@@ -184,8 +191,3 @@ class Batches:
         """The pairs of loaders of which the second came to be trained on when the first had given its last batch."""
         pairs = [(self._loaders.get(self._after.get(one)), self._loaders.get(one)) for one in self._fed]
         return [(before, one) for before, one in pairs if before is not None and one is not None and one is not before]
-
-
-def _is_alike(loader: Any, other: Any) -> bool:
-    """Return whether two loaders make batches of one size of the same data."""
-    return loader is not None and loader.dataset is other.dataset and loader.batch_size == other.batch_size

@@ -393,17 +393,11 @@ class Probe:
         if self._depth == 0 and iterator is not None:
             self._fed_beside = False
             self.fetched.ask(iterator)
-        self._put_off = self.together and not self._feeds(asked)
+        # one that only this rank asks, for a validation that the others wait for, is no place where all can meet
+        self._put_off = self.together and not self.fetched.feeds(asked)
         if not self._put_off:
             self._boundary()
         return None if iterator is None else self.fetched.number(iterator)
-
-    def _feeds(self, asked: Any) -> bool:
-        """Return whether a loader, or an iterator of one, feeds the training, as far as that is known.
-
-        One that only this rank asks, for a validation that the others wait for, is no place where all can meet.
-        """
-        return self.fetched.feeds(asked) if self._backwards else torch.is_grad_enabled()
 
     def _iterator_made(self, iterator: Any, loader: Any) -> None:
         """Note whose time the start of the workers was: that of the iterator that was made."""

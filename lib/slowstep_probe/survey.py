@@ -115,7 +115,7 @@ class Survey:
         """True while one is."""
         self._changes = ChangesBetween()
         self._draws, self._counts = OwnDraws(), OwnCounts()
-        self._sampling = ChangesBetween()
+        self._sampling = ChangesBetween(numbers=False)
         """What the program changes in samplers of its own."""
         self._samplers: dict[int, int] = {}
         """The identity of such a sampler, by that of the data set whose batches it chooses."""

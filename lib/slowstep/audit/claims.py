@@ -61,15 +61,14 @@ DEVICES = "the speeds are those of one device, and the figures don't say how man
 """Doubts that only the author of the report can resolve."""
 
 COUNTED = re.compile(
-    r"(?<![\w.])(?<!rtx )(?<!gtx )(?<!quadro )(\d{1,5})\s?[x×]?[\s_-]?(?:gpu|device|card|chip|node|tpu)s?(?![a-z])"
-    r"|(?:gpu|device|node)s?[\s_-]?(\d{1,5})(?!\d)",
+    r"(?<![\w.])(?<!rtx )(?<!gtx )(?<!quadro )(?<!geforce )"
+    r"(\d{1,5})\s?[x×]?[\s_-]?(?:gpu|device|card|chip|node|tpu)s?(?![a-z])"
+    r"|(?:gpu|device)s?[\s_-]?([1-9]\d{0,4})(?!\d)",
     re.IGNORECASE,
 )
 """Words that count devices: `64 GPUs`, `run_gpu8`."""
 
-COMPARED = re.compile(
-    r"\b(?:as|than|vs\.?|versus|over|to|from|on)\s+(\d{1,5})\b(?!\s*(?:[x×%.]|times|gpu))", re.IGNORECASE
-)
+COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[,;)]|\.(?!\d)|$))", re.IGNORECASE)
 """A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
 
 PARTS_OF_BATCH = {"per_device_train_batch_size", "auto_find_batch_size", "gradient_accumulation_steps"}

@@ -40,6 +40,9 @@ LARGER_WITH = {
 }
 """Speeds, with what makes them faster: a step of one sample is slow for each of them, and many devices are fast."""
 
+SOME = 3.0
+"""The ratio from which on what makes a speed faster is far from that of its neighbours."""
+
 FAR = 8.0
 """The ratio from which on a value is far from its neighbours: ten times, with room for real differences."""
 
@@ -108,9 +111,12 @@ def _grows_with(cause: str, quantity: str, row: Run, beside: Sequence[Run]) -> b
     each = [(r.given[quantity], r.solved.known.get(cause)) for r in (row, *beside)]
     if not all(of and of.bounded and of.middle > 0 for _, of in each):
         return False
+    own_cause, *other_causes = (of.middle for _, of in each)
+    if not (min(other_causes) >= SOME * own_cause or own_cause >= SOME * max(other_causes)):
+        return False
     times = quantity.startswith("seconds")  # the more of them, the slower
     own, *others = (speed.middle * of.middle if times else speed.middle / of.middle for speed, of in each)
-    return min(others) / FAR < own < max(others) * FAR
+    return max(others) <= ALIKE * min(others) and not _times_neighbours(own, others)
 
 
 def _among_repeats(row: Run, quantity: str) -> list[Finding]:

@@ -107,9 +107,8 @@ def line_of_loop(profile: ProfileRecord, phase: str) -> str:
 
 
 def line_of_written_out(profile: ProfileRecord, what: str, phase: str) -> str:
-    """Return the largest line of a phase that may be a part of what is written out; empty if none may."""
-    most = trust(profile) * profile.written_out[what].get(phase, 0.0) / profile.seconds
-    return next((p.where for p in profile.places if p.phase == phase and p.own and p.share <= most), "")
+    """Return the line of a phase that takes about as long as what is written out; empty if none does."""
+    return _line_of(profile, phase, profile.written_out[what].get(phase, 0.0) / profile.seconds)
 
 
 def moved(profile: ProfileRecord, phase: str) -> list[Part]:
@@ -119,9 +118,13 @@ def moved(profile: ProfileRecord, phase: str) -> list[Part]:
 
 def line_of_moves(profile: ProfileRecord, phase: str) -> str:
     """Return the line of a phase that moves numbers: the largest that takes about as long; empty if none does."""
-    share, by = sum(part.share for part in moved(profile, phase)), trust(profile)
-    lines = [p for p in profile.places if p.phase == phase and p.own and share / 2 <= p.share <= by * share]
-    return lines[0].where if lines else ""
+    return _line_of(profile, phase, sum(part.share for part in moved(profile, phase)))
+
+
+def _line_of(profile: ProfileRecord, phase: str, share: float) -> str:
+    """Return the only line of the user's code in a phase that takes at least half of a share, and about as much."""
+    there = [p for p in profile.places if p.phase == phase and p.own and share / 2 <= p.share <= trust(profile) * share]
+    return there[0].where if len(there) == 1 else ""
 
 
 def trust(profile: ProfileRecord) -> float:

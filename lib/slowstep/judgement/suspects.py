@@ -76,12 +76,12 @@ WRITTEN_OUT = {
     ATTENTION: (
         "attention that is written out",
         "what lies between its two products",
-        "attention is written out there, and scaled_dot_product_attention needs no matrix of length times length",
+        "attention is written out there, which scaled_dot_product_attention does in one operator",
     ),
     PRODUCT: (
         "a product that is written out",
         "multiplying elements, and summing them",
-        "a product of matrices is written out there, and matmul or einsum lays none of the single products in memory",
+        "a product of matrices is written out there, and matmul or einsum lay none of the single products in memory",
     ),
 }
 """What suspects do that write something out, what that consists of, and why it is lost."""

@@ -18,7 +18,9 @@ class ChangesBetween:
     What a data set changes itself while it makes a batch is not noted here (`OwnCounts`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: bool = True) -> None:
+        """Begin. Without `numbers`, plain values count for nothing: a program may note there where it stands."""
+        self._numbers = numbers
         self._own: dict[int, set[str]] = {}
         """The attributes that a data set was seen to change itself while it made a batch."""
         self._asked: dict[int, dict[str, Any]] = {}
@@ -41,23 +43,24 @@ class ChangesBetween:
     def made(self, data: Any) -> None:
         """Look at a data set after a batch was made of it."""
         data = innermost(data)
-        now, asked = _values(data), self._asked.get(id(data), {})
+        now, asked = _values(data, self._numbers), self._asked.get(id(data), {})
         self._own.setdefault(id(data), set()).update(_changed(asked, now) if asked else ())
         self._known[id(data)] = now
 
     def _compare(self, data: Any, found: dict[int, str]) -> dict[str, Any]:
         """Return the values of a data set, and note what others they are than those that are known."""
-        known, now = self._known.get(id(data)), _values(data)
+        known, now = self._known.get(id(data)), _values(data, self._numbers)
         if known is not None and id(data) not in found:
             changed = [name for name in _changed(known, now) if name not in self._own.get(id(data), ())]
             found.update({id(data): changed[0]} if changed else {})
         return now
 
 
-def _values(data: Any) -> dict[str, Any]:
-    """Return the values of a data set's own attributes: plain ones, and of others what tells whether they changed."""
-    own = getattr(data, "__dict__", {})
-    return {f".{key}": value if isinstance(value, PLAIN) else _state(value) for key, value in list(own.items())}
+def _values(data: Any, plain: bool) -> dict[str, Any]:
+    """Return the values of a data set's own attributes: `plain` ones, and of others what tells whether they changed."""
+    own = [(f".{key}", value) for key, value in list(getattr(data, "__dict__", {}).items())]
+    others = {key: _state(value) for key, value in own if not isinstance(value, PLAIN)}
+    return ({key: value for key, value in own if isinstance(value, PLAIN)} if plain else {}) | others
 
 
 ITEMS = 500

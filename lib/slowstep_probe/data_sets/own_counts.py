@@ -5,8 +5,8 @@ from __future__ import annotations
 import dis
 import inspect
 import types
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -21,8 +21,7 @@ MAKING = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "fo
 
 READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 SETS = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
-CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
-"""Instructions of Python's that read a name, set one, or give a constant."""
+"""Instructions of Python's that read a name, or set one."""
 
 
 class OwnCounts:
@@ -30,7 +29,7 @@ class OwnCounts:
 
     Each worker would count in a copy of its own, and anew in each epoch. What grows by the same number with each batch
     is taken for a count, and nothing that measures times. One that is only raised, and read by nothing that makes a
-    batch, is a statistic; one that `__iter__` sets to a constant begins anew with each iterator anyway.
+    batch, is a statistic; one that `__iter__` sets begins anew with each iterator anyway.
     """
 
     def __init__(self) -> None:
@@ -88,8 +87,11 @@ def _is_number(value: Any) -> bool:
 
 
 def _read_in_making(data: Any) -> set[str]:
-    """Return the names that the code for a batch reads more often than it sets them, as `+= 1` does."""
-    codes, reached, uses = _codes(data), set[types.CodeType](), Counter[str]()
+    """Return the names that the code for a batch reads elsewhere than where it sets them, as `+= 1` does.
+
+    What `__iter__` sets anew, without reading it, is none of them.
+    """
+    codes, reached, found = _codes(data), set[types.CodeType](), set[str]()
     waiting = [one for name in MAKING for one in codes.get(name, ())]
     while waiting:
         code = waiting.pop()
@@ -97,14 +99,26 @@ def _read_in_making(data: Any) -> set[str]:
             continue
         reached.add(code)
         waiting += [one for one in code.co_consts if isinstance(one, types.CodeType)]
-        for one in dis.get_instructions(code):
-            if one.opname in READS:
-                uses[one.argval] += 1
-                waiting += codes.get(one.argval, ())
-            elif one.opname in SETS:
-                uses[one.argval] -= 1
-    anew = {name for code in codes.get("__iter__", ()) for name in _set_to_constants(code)}
-    return {name for name, more in uses.items() if more > 0 and name not in anew}
+        for reads, sets, calls in _uses(code):
+            found |= reads - sets
+            waiting += [one for name in reads | calls for one in codes.get(name, ())]
+    anew = {name for code in codes.get("__iter__", ()) for reads, sets, _ in _uses(code) for name in sets - reads}
+    return found - anew
+
+
+def _uses(code: types.CodeType) -> list[tuple[set[str], set[str], set[str]]]:
+    """Return the names that each line of a function reads, that it sets, and that it calls as methods."""
+    lines = defaultdict[int, tuple[set[str], set[str], set[str]]](lambda: (set(), set(), set()))
+    at = code.co_firstlineno
+    starts = dict(dis.findlinestarts(code))
+    for one in dis.get_instructions(code):
+        at = starts.get(one.offset) or at
+        if one.opname in READS:
+            is_method = one.opname == "LOAD_METHOD" or "NULL|self" in one.argrepr
+            lines[at][2 if is_method else 0].add(one.argval)
+        elif one.opname in SETS:
+            lines[at][1].add(one.argval)
+    return list(lines.values())
 
 
 def _codes(data: Any) -> Mapping[str, list[types.CodeType]]:
@@ -120,12 +134,3 @@ def _codes(data: Any) -> Mapping[str, list[types.CodeType]]:
                     if isinstance(code := getattr(method, "__code__", None), types.CodeType):
                         found[name].append(code)
     return found
-
-
-def _set_to_constants(code: types.CodeType) -> Iterator[str]:
-    """Yield the attributes that a function sets to a constant."""
-    before: list[dis.Instruction] = []
-    for one in dis.get_instructions(code):
-        if one.opname == "STORE_ATTR" and len(before) > 1 and before[-2].opname in CONSTANTS:
-            yield one.argval
-        before.append(one)

@@ -5,7 +5,7 @@ have one loss. A module that is called more often, and whose calls hold most of 
 positions, samples or turns, whatever its calls consist of. A small module that a deep network shares holds little.
 Modules alike that are called by turns (experts, each for its tokens) are in one loop, if each is called more often than
 a model refines its answer (twelve times in RAFT). Modules alike that are all given the same tensor (the heads of many
-classes, the members of an ensemble) are in one loop, too: layers of a deep model are given what the one before made.
+classes, the members of an ensemble) are in one loop, too, unless other layers are called between them.
 """
 
 from __future__ import annotations
@@ -95,6 +95,12 @@ class ModuleCalls:
             known = self._given[id(tensor)] = (weakref.ref(tensor), next(self._numbers))
         return known[1]
 
+    def _are_alone(self, together: Sequence[Sequence[Call]]) -> bool:
+        """Return whether no other module, which these are no part of and that is no part of them, is called between."""
+        own = {id(part) for calls in together for call in calls for part in call.module.modules()}
+        begin, end = min(calls[0].begin for calls in together), max(call.end for calls in together for call in calls)
+        return not any(begin < c.begin and c.end < end for c in self._calls if id(c.module) not in own)
+
     def forget(self) -> None:
         """Forget the calls so far."""
         self._calls.clear()
@@ -133,9 +139,10 @@ class ModuleCalls:
         same_given = {id(called[key]) for key in often if key[2] in set(map(hash, side_by_side))}
 
         def loop(together: Sequence[Sequence[Call]]) -> list[Repeated]:
-            # what is done with each result is a part of the loop where all are given the same
-            mostly = 0.0 if any(id(calls) in same_given for calls in together) else MOSTLY
-            return _loop(together, clock, apart, mostly)
+            # what is done with each result is a part of the loop where all are given the same; layers between are none
+            if not any(id(calls) in same_given for calls in together):
+                return _loop(together, clock, apart, MOSTLY)
+            return _loop(together, clock, apart, 0.0) if self._are_alone(together) else []
 
         found, together = list[Repeated](), list[list[Call]]()
         for calls in sorted(loops, key=lambda calls: calls[0].begin):

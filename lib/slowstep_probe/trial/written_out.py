@@ -3,14 +3,15 @@
 - **Attention**: two products of batches with a softmax between them. What lies between goes over a matrix of length
   times length for each head: scaling, masks, dropout, softmax. `scaled_dot_product_attention` computes it in parts that
   stay in the cache.
-- **A product of matrices**: elements are multiplied, and summed at once. All of the single products lie in memory
-  between the two; `matmul` and `einsum` need no such room.
+- **A product of matrices**: elements are multiplied, each with several others, and summed at once. All of the single
+  products lie in memory between the two; `matmul` and `einsum` need no such room.
 
 Only what the program calls itself counts, and not what an operator, or the way back through one, is made of.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -33,6 +34,14 @@ BATCHED = ("aten::bmm", "aten::baddbmm")
 """The products of attention: nothing else in most models multiplies batches."""
 
 FUSED = ("scaled_dot_product", "flash_attention", "efficient_attention")
+
+BETWEEN = re.compile(
+    r"aten::(mul|div|add|sub|rsub|neg|softmax|dropout|masked_fill|where|to|type_as|float|half|contiguous|clone|detach|"
+    r"view|reshape|transpose|permute|expand|expand_as|t|unsqueeze|squeeze|slice|select|index|full|ones|zeros|empty|"
+    r"full_like|ones_like|zeros_like|tri[ul]|arange|eq|ne|lt|le|gt|ge|logical_\w+|bitwise_\w+|fill|copy|repeat|"
+    r"scalar_tensor|lift_fresh|alias)_?"
+)
+"""What lies between the products of attention: scaling, masks, a softmax, dropout, casts and views."""
 
 MOST = 60
 """The most operators between the two products of attention. A mask that is built anew takes some ten."""
@@ -58,7 +67,9 @@ def written_out(
     ordered = sorted(of_program, key=lambda e: (e.thread, e.time_range.start))
     made_by, nodes = makers(events), [e for e in events if e.name.startswith(NODE)]
     found: dict[str, dict[str, float]] = {}
-    for what, operators in ((ATTENTION, _attention(ordered, part)), (PRODUCT, _products(ordered, part))):
+    broadcast = {node.sequence_nr for node in nodes if any(e.name == SUMS for e in with_parts(node))}
+    products = _products(ordered, part, {n for n, e in made_by.items() if n in broadcast and e.name == MULTIPLIES})
+    for what, operators in ((ATTENTION, _attention(ordered, part)), (PRODUCT, products)):
         forth = list(operators)
         made = {e.sequence_nr for one in forth for e in with_parts(one) if made_by.get(e.sequence_nr) is e}
         taken = defaultdict[str, Counter[int]](Counter)
@@ -84,29 +95,31 @@ def _attention(ordered: Sequence[Any], part: Part) -> Iterator[Any]:
             first, between = (operator if of_batches else None), []
         elif first is not None:
             between.append(operator)
-            first = first if len(between) <= MOST else None
+            first = first if len(between) <= MOST and BETWEEN.fullmatch(operator.name) else None
 
 
-def _products(ordered: Sequence[Any], part: Part) -> Iterator[Any]:
-    """Yield the operators that multiply elements and that sum them at once."""
+def _products(ordered: Sequence[Any], part: Part, broadcast: set[int]) -> Iterator[Any]:
+    """Yield the operators that multiply elements and that sum them at once.
+
+    The multiplications are those whose nodes, of these numbers, sum on their way back: elements that met several others
+    get the sum of what these give. Where each meets one, there is no product of matrices.
+    """
     for one, after in pairwise(ordered):
-        if (one.name, after.name) == (MULTIPLIES, SUMS) and (one.thread, part(one)) == (after.thread, part(after)):
+        at_once = (one.thread, part(one)) == (after.thread, part(after)) and after.name == SUMS
+        if at_once and one.name == MULTIPLIES and one.sequence_nr in broadcast:
             yield from (one, after)
 
 
 def through_earlier_steps(events: Sequence[Any], part: Part, steps: int, own: Callable[[Any], float]) -> float:
-    """Return the seconds in which backward passes go through what earlier steps computed.
+    """Return the seconds in which backward passes go through what earlier steps went through already.
 
-    The nodes of the graph that a step made have operators in it that made them. Those of a graph that was kept, or of a
-    state that was not detached, were made before.
+    A graph that is kept, or a state that is not detached, is gone through again and again; any other graph is once,
+    whenever it was made.
     """
-    made_by = makers(events)
-    first = min(made_by, default=0)
-    taken = Counter[int]()
-    for node in events:
-        if not node.name.startswith(NODE) or not 0 <= node.sequence_nr < NO_NODE:
-            continue
-        maker, step = made_by.get(node.sequence_nr), part(node)[1]
-        if (maker is None and node.sequence_nr < first) or (maker is not None and part(maker)[1] < step):
-            taken[step] += sum(1e-6 * own(e) for e in with_parts(node))
+    first, taken = dict[tuple[int, int], int](), Counter[int]()
+    for node in sorted((e for e in events if e.name.startswith(NODE)), key=lambda e: e.time_range.start):
+        if 0 <= node.sequence_nr < NO_NODE:
+            step = part(node)[1]
+            if first.setdefault((node.fwd_thread, node.sequence_nr), step) < step:
+                taken[step] += sum(1e-6 * own(e) for e in with_parts(node))
     return of_most_steps(taken, steps)

@@ -41,7 +41,9 @@ SPEED_WORDS = re.compile(
 )
 """Words before a number that belongs to the unit behind it, whatever follows: `speed 412 tok/s 8`."""
 
-DIGITS = re.compile(r"\d+")
+COUNTER = re.compile(r"((?:iter|iteration|it|step|epoch|ep|batch)[-_ ]?)\d+", re.IGNORECASE)
+"""A name that only counts: `iter12`. Another number in a name may be that of one of several things."""
+
 GROUPED = re.compile(r"(?<=[:=] )\d{1,3}(?: \d{3})+(?=\s*(?:[,;|]|$))")
 """A number whose thousands are parted by spaces."""
 
@@ -126,15 +128,21 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
             continue
         for said in _said_in(line[:LONGEST]):
             if said.known:
-                found.setdefault((said.known[0], DIGITS.sub("", said.name)), []).append((i, said.known[1]))
+                found.setdefault((said.known[0], _kept(said.name)), []).append((i, said.known[1]))
             else:
-                unclear.setdefault(DIGITS.sub("", said.name), []).append(said)
+                unclear.setdefault(_kept(said.name), []).append(said)
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
     figures: dict[str, str] = {}
     for quantity, name in sorted(several, key=lambda key: bool(AVERAGED.search(key[1]))):
         figures.setdefault(quantity, middle(several[quantity, name]))
     asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
     return Spoken(figures, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
+
+
+def _kept(name: str) -> str:
+    """Return the name under which numbers of several lines belong together."""
+    found = COUNTER.fullmatch(name)
+    return found[1] if found else name
 
 
 def _said_in(line: str) -> Iterator[Said]:
@@ -145,7 +153,7 @@ def _said_in(line: str) -> Iterator[Said]:
         name = BEFORE.search(line, 0, match.start())
         if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
             continue
-        rest = rest.replace(match[0], " ")
+        rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
         said = _said(name[1] if name else "", f"{match[1]} {match[2]}", column("", set()), match[0])
         if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
             yield said

@@ -12,6 +12,7 @@ from slowstep.audit.figures import COMMA, parse
 from slowstep.audit.read.cells import Cell, bare, tables_in
 from slowstep.audit.read.columns import (
     MEASURED,
+    NOTHING,
     ONLY_OUT_OF_MEMORY,
     OPTIMIZER_STEP,
     OUT_OF_MEMORY,
@@ -148,7 +149,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
 def _of_whole_numbers(one: Column, name: str, cells: Sequence[str]) -> Column:
     """Return a column that calls a setting in other words as one that nobody read, where its cells are no numbers."""
     called_otherwise = one.kind == "setting" and setting_called(name) == one.name
-    fits = all(re.fullmatch(r"\d*|[-–—]", plain(text)) for text in cells)
+    number = re.compile(r"[\d,]+(?:\.0+)?")
+    fits = all(number.fullmatch(plain(text)) or plain(text).lower() in (*UNSET, *NOTHING) for text in cells)
     return Column("open") if called_otherwise and not fits else one
 
 
@@ -309,8 +311,10 @@ def _setting(cell: str, held: Column) -> tuple[str, Any] | None:
     """
     text = plain(cell)
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    if text.lower() in UNSET:
+    if text.lower() in (*UNSET, *NOTHING):
         return None
+    if re.fullmatch(r"\d+\.0+", text):  # as spreadsheets write whole numbers beside empty cells
+        text = text.partition(".")[0]
     if COMMA.fullmatch(text):
         parse(text)
     if text.lower() in words:
