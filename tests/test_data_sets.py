@@ -146,7 +146,11 @@ CASES = {
     ),
     "a place of a sampler": ({"MORE": "sampler=sampler", "WITHIN": "sampler.place = step"}, True, True),
     "a count of the module that nothing reads": ({"EACH": "global TOTAL; TOTAL += 1"}, True, True),
-    "a count of the module": ({"EACH": "global TOTAL; TOTAL += 1; self.level = TOTAL // 64"}, False, True),
+    "a count of the module": (
+        {"EACH": "global TOTAL\n        TOTAL += 1\n        self.level = TOTAL // 64"},
+        False,
+        True,
+    ),
     "a count within a function": (
         {"BEGIN": "self.text = counting()", "EACH": "self.level = self.text() // 64"},
         False,
