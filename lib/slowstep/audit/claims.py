@@ -74,8 +74,10 @@ COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[
 PARTS_OF_BATCH = {"per_device_train_batch_size", "auto_find_batch_size", "gradient_accumulation_steps"}
 """Settings that make up the samples of a step."""
 
-OF_BATCHES = {*("per_device_train_batch_size", "gradient_accumulation_steps"), "larger_micro_batches", "larger_batches"}
-OF_BATCHES |= {"processes"}
+OF_BATCHES = {
+    *("per_device_train_batch_size", "gradient_accumulation_steps"),
+    *("larger_micro_batches", "larger_batches", "processes"),
+}
 """Factors that make up the samples of a step."""
 
 OTHER_STEP = 0.1
@@ -196,15 +198,18 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
 
 def _devices_unknown(claim: Claim, a: Run, b: Run) -> bool:
     """Return whether speeds of one device stand for those of several, whose number only words give."""
-    counts = [
-        {number for found in COUNTED.findall(words) for number in found if number} for words in (a.label, b.label)
-    ]
+    counts = [_counted_in(words) for words in (a.label, b.label)]
     if not all(counts):
-        of_text = {number for found in COUNTED.findall(claim.text) for number in found if number}
+        of_text = _counted_in(claim.text)
         counts = [of_text, of_text | {*COMPARED.findall(claim.text)}] if of_text else []
     several = len(set().union(*counts)) > 1
     of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
     return several and not of_one and all(_of_one_device(r) for r in (a, b))
+
+
+def _counted_in(words: str) -> set[str]:
+    """Return the numbers of devices that words tell."""
+    return {number for found in COUNTED.findall(words) for number in found if number}
 
 
 def _of_one_device(run: Run) -> bool:

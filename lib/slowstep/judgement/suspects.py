@@ -129,7 +129,7 @@ class Suspect:
     back_through: str = ""
     """The phase with what this is the way back through: a loop, say."""
     does: str = ""
-    """What is done there, or gone back through, in words: `LOOP` or `MOVING`; empty where that is not told."""
+    """What is done there, or gone back through: `LOOP`, `MOVING` or of `WRITTEN_OUT`; empty where that is not told."""
     does_at: str = ""
     """The line that does it, or that this is the way back through; the phase where no line is known to."""
     comparable: bool = True

@@ -16,6 +16,9 @@ from typing import Any
 DEPTH, MOST = 4, 500
 """How deep a data set is looked into, and at how many objects."""
 
+LOOKED_AT = 3
+"""The batches of a data set of which it is looked at whether it draws random numbers for them, and counts."""
+
 WHOLE = ("datasets.", "pyarrow.", "numpy", "torch", "pandas.", "logging", "multiprocessing.")
 """Packages whose objects are not looked into; but the data sets that PyTorch makes of others are."""
 
@@ -35,6 +38,11 @@ def held(data: Any) -> Iterator[tuple[str, Any]]:
         yield name, one
         if depth < DEPTH:
             waiting.extend((name + inner, value, depth + 1) for inner, value in parts(one))
+
+
+def all_of(data: Any) -> list[tuple[str, Any]]:
+    """Return what a data set holds and what its code names, by the words that lead to it."""
+    return [*held(data), *named(innermost(data))]
 
 
 def class_of(one: Any) -> tuple[str, str]:

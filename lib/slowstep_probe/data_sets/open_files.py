@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
-from slowstep_probe.data_sets.held import class_of, held, innermost, named
+from slowstep_probe.data_sets.held import all_of, class_of
 
 FILES: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("zipfile", "ZipFile"): lambda one: one.fp is not None,
@@ -36,8 +36,7 @@ def opened(data: Any) -> str:
 
     Processes that are forked share the file's place: what one reads moves it for all (fork(2)).
     """
-    every = [*held(data), *named(innermost(data))]
-    return next((name for name, one in every if _is_open(one)), "")
+    return next((name for name, one in all_of(data) if _is_open(one)), "")
 
 
 def _is_open(one: Any) -> bool:

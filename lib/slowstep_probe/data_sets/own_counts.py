@@ -11,10 +11,16 @@ from typing import Any
 
 import torch
 
-from slowstep_probe.data_sets.held import attributes, held, innermost, is_of_library, named, reference
-
-LOOKED_AT = 3
-"""The batches of a data set of which it is looked at whether it counts."""
+from slowstep_probe.data_sets.held import (
+    LOOKED_AT,
+    all_of,
+    attributes,
+    held,
+    innermost,
+    is_of_library,
+    named,
+    reference,
+)
 
 MAKING = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "forward")
 """The methods with which the making of a batch begins, of a data set and of what it holds."""
@@ -68,8 +74,7 @@ def trained_within(data: Any, trained: Iterable[torch.Tensor]) -> str:
     Workers would have copies of it, which nobody trains.
     """
     own = {id(p) for p in trained}
-    every = (*held(data), *named(innermost(data)))
-    modules = ((name, one) for name, one in every if isinstance(one, torch.nn.Module))
+    modules = ((name, one) for name, one in all_of(data) if isinstance(one, torch.nn.Module))
     return next((name for name, one in modules if any(id(p) in own for p in one.parameters())), "")
 
 
@@ -124,7 +129,7 @@ def _uses(code: types.CodeType) -> list[tuple[set[str], set[str], set[str]]]:
 def _codes(data: Any) -> Mapping[str, list[types.CodeType]]:
     """Return the code of the functions and methods of a data set and of what it holds, by name."""
     found = defaultdict[str, list[types.CodeType]](list)
-    for _, one in (*held(data), *named(innermost(data))):
+    for _, one in all_of(data):
         if isinstance(one, types.FunctionType):  # the data set calls what it holds
             found["__call__"].append(one.__code__)
         elif not is_of_library(one):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from slowstep_probe.data_sets.held import class_of, held, innermost, named
+from slowstep_probe.data_sets.held import LOOKED_AT, all_of, class_of
 
 GENERATORS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("numpy", "Generator"): lambda one: one.bit_generator.state,
@@ -41,8 +41,7 @@ class OwnDraws:
         if id(data) in self.found or self._batches[id(data)] > LOOKED_AT:
             return
         if id(data) not in self._generators:
-            every = [*held(data), *named(innermost(data))]
-            found = [(name, one) for name, one in every if class_of(one) in GENERATORS]
+            found = [(name, one) for name, one in all_of(data) if class_of(one) in GENERATORS]
             self._generators[id(data)] = [(name, one) for name, one in found if not _is_seeded_in_workers(one)]
         self._states[id(data)] = self._now(data)
 
@@ -56,10 +55,6 @@ class OwnDraws:
 
     def _now(self, data: Any) -> list[bytes]:
         return [pickle.dumps(GENERATORS[class_of(one)](one)) for _, one in self._generators[id(data)]]
-
-
-LOOKED_AT = 3
-"""The batches of a data set of which it is looked at whether random numbers are drawn for them."""
 
 
 def _is_seeded_in_workers(one: Any) -> bool:

@@ -129,14 +129,17 @@ class ModuleCalls:
             as_one = hash(together) if together in side_by_side else id(call.module)
             called[bisect.bisect(borders, moment), call.phase, as_one].append(call)
         alike = Counter[tuple[int, str, object]]()
-        kinds = {key: (*key[:2], _kind(calls[0].module)) for key, calls in called.items() if len(calls) >= OFTEN_EACH}
+        kinds = {
+            key: (*key[:2], kinds_of[id(calls[0].module)]) for key, calls in called.items() if len(calls) >= OFTEN_EACH
+        }
         for key, kind in kinds.items():
             alike[kind] += len(called[key])
         by_turns = {key for key, kind in kinds.items() if alike[kind] >= 2 * OFTEN}
         often = {key: calls for key, calls in called.items() if key in by_turns or len(calls) >= OFTEN}
         parts = {(*key[:2], id(part)) for key, calls in often.items() for part in list(calls[0].module.modules())[1:]}
         loops = [calls for key, calls in often.items() if key not in parts]
-        same_given = {id(called[key]) for key in often if key[2] in set(map(hash, side_by_side))}
+        of_one_tensor = set(map(hash, side_by_side))
+        same_given = {id(calls) for key, calls in often.items() if key[2] in of_one_tensor}
 
         def loop(together: Sequence[Sequence[Call]]) -> list[Repeated]:
             # what is done with each result is a part of the loop where all are given the same; layers between are none
