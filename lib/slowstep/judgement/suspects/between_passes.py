@@ -1,0 +1,73 @@
+"""Suspects outside the passes: phases that train nothing, and time between the phases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.operators import PROFILED_TO, Part, places, training
+from slowstep.judgement.run_facts import RunFacts
+from slowstep.judgement.shares import long_steps
+from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
+
+OFTEN = 1 / 3
+"""The share of long steps beyond which a phase is slow throughout, and not now and then."""
+
+
+def suspect_wait(facts: RunFacts, phase: str, least: float) -> Suspect:
+    """Return all the time of a phase that trains nothing. Places are named that take half of the share `least`."""
+    named = places(facts.places, phase, NAMED * least)
+    why = "it trains nothing" + _now_and_then(facts, phase)
+    share = facts.shares[phase]
+    return Suspect(phase=phase, share=share, why=why, **largest(_within(named, share)))
+
+
+def suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
+    """Return the time between the phases that is spent at single places or in long steps; None if it is too little.
+
+    `least` is the least share of the time, 0 to 1, that matters.
+    """
+    share, profile = facts.shares["other"], facts.profile
+    named = places(facts.places, "other", NAMED * least)
+    at_places = max(0.0, sum(p.share for p in named) - (training(profile, "other") if profile else 0.0))
+    in_stalls = facts.timeline.in_stalls("other")
+    if at_places >= in_stalls:
+        known = min(at_places, share.upper)
+        lower, upper = known / PROFILED_TO, min(known * PROFILED_TO, share.upper)
+        share = share if known >= share.mean else replace(share, mean=known, lower=min(lower, share.lower), upper=upper)
+    else:
+        rest = share.mean - in_stalls
+        share = replace(share, mean=in_stalls, lower=max(0.0, share.lower - rest), upper=share.upper - rest)
+    if share.mean < least:
+        return None
+    why = "it trains nothing" + _now_and_then(facts, "other")
+    beside_it = beside_lost(facts, "other", share)
+    return Suspect(phase="other", share=share, why=why, **largest(_within(named, facts.shares["other"])), **beside_it)
+
+
+def beside_lost(facts: RunFacts, phase: str, loses: Interval) -> dict[str, float]:
+    """Return the time of a phase beside what it `loses`, as a suspect holds it. Of a pass the loss alone is told."""
+    if phase in PASSES:
+        return {}
+    whole = facts.shares[phase].mean
+    return {"ordinary": max(0.0, whole - loses.mean), "ordinary_at_most": max(0.0, whole - loses.lower)}
+
+
+def _within(parts: Sequence[Part], share: Interval) -> list[Part]:
+    """Return the parts as shares that are together no more than a phase takes.
+
+    The profiled steps may hold more of what comes now and then, an evaluation say, than others do on the mean.
+    """
+    by = min(1.0, share.mean / max(sum(part.share for part in parts), 1e-9))
+    return [replace(part, share=by * part.share) for part in parts]
+
+
+def _now_and_then(facts: RunFacts, phase: str) -> str:
+    """Return a note on how often long steps come, if a few of them hold most of the phase; else an empty text."""
+    taken = facts.timeline.phases[phase]
+    far = long_steps(taken)
+    long = far > 0.1 * facts.timeline.whole.mean()
+    if not 0 < long.mean() <= OFTEN or far[long].sum() < 0.5 * taken.sum():
+        return ""
+    return f"; one step in {1 / long.mean():.0f} is a long one, and those hold most of it"

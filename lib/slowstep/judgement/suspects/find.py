@@ -1,0 +1,40 @@
+"""All suspects of a run: those outside the passes, those in them, and ranks that the others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowstep.judgement.ranks import Skew, node_of_rank, skew
+from slowstep.judgement.run_facts import RunFacts
+from slowstep.judgement.suspects.between_passes import beside_lost, suspect_between_phases, suspect_wait
+from slowstep.judgement.suspects.in_passes import suspect_pass
+from slowstep.judgement.suspects.suspect import PASSES, WAITING, Suspect
+
+
+def suspects(facts: RunFacts, minimum: float) -> list[Suspect]:
+    """Return the phases whose lost time is certainly worth a gain of `minimum` (0.05 for 5 %); largest first."""
+    least = minimum / (1 + minimum)
+    found = [suspect_wait(facts, phase, least) for phase in WAITING]
+    found.append(suspect_between_phases(facts, least))
+    found += [suspect_pass(facts, phase, least) for phase in PASSES]
+    slow = skew(facts.blocks, least)
+    if slow is not None:
+        found = [_of_slow_rank(slow, facts, found)] + [s for s in found if s and s.phase != slow.phase]
+    return sorted((s for s in found if s and s.least - 1 >= minimum), key=lambda s: -s.ratio)
+
+
+def _of_slow_rank(slow: Skew, facts: RunFacts, found: Sequence[Suspect | None]) -> Suspect:
+    """Return the suspect of a rank that the others wait for, with what is known of the phase in which it is slow."""
+    known = next((s for s in found if s and s.phase == slow.phase), None)
+    node = node_of_rank(slow.rank, facts.on_nodes)
+    on_node = f" (on node {node})" if len(facts.on_nodes) > 1 else ""
+    return Suspect(
+        **beside_lost(facts, slow.phase, slow.share),
+        phase=slow.phase,
+        share=slow.share,
+        why=f"rank {slow.rank}{on_node} takes that much longer there than any other, and they wait for it meanwhile",
+        consists_of=known.consists_of if known else [],
+        mostly=known.mostly if known else "",
+        rank=slow.rank,
+        node=node,
+    )

@@ -1,0 +1,201 @@
+"""Suspects in the passes: kinds of time that a healthy forward or backward pass would not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.operators import (
+    Part,
+    beside,
+    line_of_loop,
+    line_of_moves,
+    line_of_written_out,
+    looped,
+    moved,
+    pause,
+    trust,
+)
+from slowstep.judgement.ranks import collectives
+from slowstep.judgement.run_facts import RunFacts
+from slowstep.judgement.suspects.lost import lost
+from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
+from slowstep.records import ProfileRecord
+from slowstep_probe.measured import ATTENTION, PRODUCT, WHERE_RANKS_WAIT
+
+BINDS = 0.5
+"""The share of what the device computes at most (`devices.Peak.most`) from which on a pass is bound by its arithmetic.
+Then the other pass is compared with it."""
+
+LOOP, MOVING = "a loop in Python", "moving numbers in memory"
+"""What suspects do."""
+
+WRITTEN_OUT = {
+    ATTENTION: (
+        "attention that is written out",
+        "what lies between its two products",
+        "attention is written out there, which scaled_dot_product_attention does in one operator",
+    ),
+    PRODUCT: (
+        "a product that is written out",
+        "multiplying elements, and summing them",
+        "a product of matrices is written out there, and matmul or einsum lay none of the single products in memory",
+    ),
+}
+"""What suspects do that write something out, what that consists of, and why it is lost."""
+
+WRITTEN_ANYWAY = {ATTENTION: 0.0, PRODUCT: 0.1}
+"""The share of the time in a pass from which on what is written out counts. A mask times a loss takes little."""
+
+MOVES_ANYWAY, USUALLY = 0.12, 0.03
+"""The shares of the time that a pass takes at most, and usually, to move numbers: 11 % where Swin shifts its windows.
+Of 46 architectures, only those that take sequences apart take more (docs/method.md)."""
+
+
+def suspect_pass(facts: RunFacts, phase: str, least: float) -> Suspect | None:
+    """Return the kind of lost time that certainly takes most of a pass; None where none takes the share `least`."""
+    if facts.profile is None:
+        return None
+    found = (suspect for kind in KINDS for suspect in kind(facts, facts.profile, phase, least))
+    return max(found, key=lambda suspect: suspect.share.lower, default=None)
+
+
+def _by_operators(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
+    """Yield the suspect of operators beside the arithmetic that make a pass longer than its FLOPs."""
+    named = _beside_arithmetic(profile, phase, least)
+    known, excess = sum(part.share for part in named), _beyond_flops(facts, phase)
+    if not excess or known < least:
+        return
+    yield Suspect(
+        phase=phase,
+        share=excess if known >= excess.lower else _from_profile(known, excess, profile),
+        why=f"it takes longer than its FLOPs beside those of the {_other(phase)} pass explain",
+        **largest(named),
+    )
+
+
+def _waiting(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
+    """Yield the suspect of stretches without any operator, but for those in which ranks wait for each other."""
+    together = int(facts.observed.get("world_size") or 1) > 1
+    waits = 1.0 if phase in WHERE_RANKS_WAIT and together else collectives(facts.blocks).get(phase, 0.0)
+    known = max(0.0, pause(profile, phase) - waits)
+    parts = [part for part in _beside_arithmetic(profile, phase, least) if part.what.startswith("Python")]
+    if known >= least and parts:
+        share = _from_profile(known, facts.shares[phase], profile)
+        why = "no operator runs there for milliseconds"
+        yield Suspect(phase=phase, share=share, why=why, **largest(parts), comparable=False)
+
+
+def _looping(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
+    """Yield the suspect of the user's own loop that calls operators one by one, or of the way back through one."""
+    loop = looped(profile, phase, facts.product_rate)
+    if loop is None or loop.share < least:
+        return
+    of = profile.loops[phase].of
+    yield Suspect(
+        phase=phase,
+        share=_from_profile(loop.share, facts.shares[phase], profile),
+        why="it goes back through a loop in Python" if of else "a loop in Python runs there",
+        **largest([loop]),
+        comparable=False,
+        back_through=of,
+        does=LOOP,
+        does_at=line_of_loop(profile, of or phase),
+    )
+
+
+def _moving(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
+    """Yield the suspect of operators that only move numbers, where they are more than elsewhere.
+
+    How many healthy models have is known of a CPU alone: a device multiplies far faster, and copies weigh more there.
+    """
+    parts = moved(profile, phase)
+    taken = sum(part.share for part in parts)
+    if profile.device != "cpu" or taken < max(MOVES_ANYWAY, least + USUALLY):
+        return
+    first, is_first = PASSES[0], phase == PASSES[0]
+    forth = sum(part.share for part in moved(profile, first)) >= MOVES_ANYWAY
+    at = line_of_moves(profile, first) if forth else ""
+    yield Suspect(
+        phase=phase,
+        share=_from_profile(taken - USUALLY, facts.shares[phase], profile),
+        why=f"operators only copy, fill or arrange memory there{f', mostly at {at}' if at and is_first else ''}",
+        **largest([part for part in parts if part.share >= NAMED * least]),
+        comparable=False,
+        back_through=first if forth and not is_first else "",
+        does=MOVING,
+        does_at=at or first,
+    )
+
+
+def _through_earlier_steps(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
+    """Yield the suspect of a backward pass that goes through what earlier steps computed."""
+    known = profile.earlier / profile.seconds if phase == "backward" else 0.0
+    if known < least:
+        return
+    yield Suspect(
+        phase=phase,
+        share=_from_profile(known, facts.shares[phase], profile),
+        why="it goes back through what earlier steps computed, too: a state or a loss that is kept without detach()",
+        **largest([Part(what="going back through earlier steps", share=known)]),
+        comparable=False,
+    )
+
+
+def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
+    """Yield the suspects of what a program writes out. The attention of transformers is a setting, which is tried."""
+    for what, phases in profile.written_out.items():
+        taken = phases.get(phase, 0.0) / profile.seconds
+        is_setting = what == ATTENTION and facts.observed.get("attn_implementation")
+        if is_setting or taken < max(least, WRITTEN_ANYWAY[what]):
+            continue
+        does, consists, why = WRITTEN_OUT[what]
+        first, is_first = PASSES[0], phase == PASSES[0]
+        at = line_of_written_out(profile, what, first)
+        consists = f"{consists}{f', mostly at {at}' if at else ''}" if is_first else "going back through that"
+        share = _from_profile(taken, facts.shares[phase], profile)
+        yield Suspect(
+            phase=phase,
+            share=share,
+            why=why,
+            **largest([Part(what=consists, share=share.mean)]),
+            comparable=False,
+            back_through="" if is_first else first,
+            does=does,
+            does_at=at or first,
+        )
+
+
+KINDS = (_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _written_out)
+"""What yields the suspects of each kind, from the facts, their profile, a pass, and the least share that matters."""
+
+
+def _beside_arithmetic(profile: ProfileRecord, phase: str, least: float) -> list[Part]:
+    return [part for part in beside(profile, phase) if part.share >= NAMED * least]
+
+
+def _other(phase: str) -> str:
+    return PASSES[1 - PASSES.index(phase)]
+
+
+def _from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:
+    """Return the interval of a share that a profile of a few steps gives: a part of `within`, and at most that."""
+    by = trust(profile)
+    upper = min(known * by, within.upper)
+    return Interval(mean=min(known, upper), lower=min(known / by, upper), upper=upper, p=1.0, n=within.n)
+
+
+def _beyond_flops(facts: RunFacts, phase: str) -> Interval | None:
+    """Return the share a pass takes beyond its part by FLOPs; None unless arithmetic binds the other pass."""
+    rate = _achieved(facts, _other(phase))
+    excess = lost(facts.timeline, facts.flops).get(phase)
+    return excess if rate is not None and rate >= BINDS and excess and excess.lower > 0 else None
+
+
+def _achieved(facts: RunFacts, phase: str) -> float | None:
+    """Return the rate at which a pass computes, as a share of the device's peak; None where that is not known."""
+    tokens, peak = facts.throughput.padded_tokens_per_second, facts.peak_flops
+    if facts.flops is None or not tokens or not peak or not facts.share(phase):
+        return None
+    work = facts.flops.forward if phase == "forward" else facts.flops.backward
+    return work * tokens / facts.share(phase) / peak

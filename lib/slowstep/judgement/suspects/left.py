@@ -1,0 +1,67 @@
+"""What a change leaves of the time that a suspect loses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slowstep.judgement.suspects.suspect import Suspect
+from slowstep.judgement.throughput import speed_up
+
+LITTLE = 0.5
+"""The most that a change which takes a loss away may leave of it, as a share of the least that the phase loses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """Lost time that a change leaves, as shares of the baseline's wall time for the same samples, 0 to 1, by phase."""
+
+    least: Mapping[str, float]
+    """The least that the changed run still loses. The time of a phase that is absent is not known to be gone."""
+    most: Mapping[str, float] = field(default_factory=dict)
+    """The most that the changed run still loses."""
+    before: Mapping[str, float] = field(default_factory=dict)
+    """What the baseline lost in the same pairs, told in the same way. If it lost nothing there, met no stalls say, the
+    absence of a loss after proves nothing."""
+    steps: float = 1.0
+    """The steps that the changed run takes for what the baseline does in one."""
+    seen: Mapping[str, float] = field(default_factory=dict)
+    """What is certainly lost with all that is adopted, this change among it, where a profile of that tells it."""
+
+    def least_of(self, suspect: Suspect) -> float:
+        """Return the least that is left of what a suspect loses: of what is seen, no more than this change leaves."""
+        if suspect.phase in self.seen:
+            return max(0.0, min(self.seen[suspect.phase], self.most_of(suspect)))
+        return max(0.0, self.least[suspect.phase] - suspect.ordinary_at_most * self.steps)
+
+    def most_of(self, suspect: Suspect) -> float:
+        """Return the most that is left of what a suspect loses; all of the time if that is not known."""
+        most = self.most.get(suspect.phase)
+        return 1.0 if most is None else most - suspect.ordinary * self.steps
+
+
+def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) -> list[tuple[Suspect, float]]:
+    """Return the suspects that no change takes away, each with the share of the wall time that stays at best.
+
+    `left` says what each supported change leaves.
+    """
+    stays = [(s, min([s.share.mean, *(one.least_of(s) for one in left if eased(s, one))])) for s in found]
+    return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
+
+
+def met(suspect: Suspect, left: Left) -> bool:
+    """Return whether the baseline of the same pairs lost about as much as the suspect says.
+
+    Only then does it mean something that the changed run does not lose it.
+    """
+    return suspect.comparable and left.before.get(suspect.phase, 1.0) - suspect.ordinary >= LITTLE * suspect.share.lower
+
+
+def eased(suspect: Suspect, left: Left) -> bool:
+    """Return whether a changed run is shown to lose less than the suspect does."""
+    return met(suspect, left) and left.most_of(suspect) < suspect.share.lower
+
+
+def gone(suspect: Suspect, left: Left) -> bool:
+    """Return whether a changed run is shown to lose little of what the suspect loses."""
+    return met(suspect, left) and left.most_of(suspect) <= LITTLE * suspect.share.lower
