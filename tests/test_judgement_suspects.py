@@ -9,12 +9,13 @@ import pytest
 
 from simulated import SHARES, facts, profiled
 from slowstep.factors import Meaning
+from slowstep.judgement.explaining import WHOLES
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
-from slowstep.wording.causes import WHOLES, causes
+from slowstep.wording.causes import causes
 from slowstep.wording.still_open import more_lost
 from slowstep_probe.measured import Loop, OfRank, Operator
 

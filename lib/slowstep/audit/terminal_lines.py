@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.audit.claims import UNKNOWN, counted_devices, doubt_of, width_of
+from slowstep.audit.confounded import counted_devices
 from slowstep.audit.differences import changed
 from slowstep.audit.disputed import disputed
+from slowstep.audit.doubts import UNKNOWN, doubt_of
 from slowstep.audit.equal_work import WHOLE, equal_work, hindrance, read_by, with_speed, work_done
 from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
+from slowstep.audit.noise import width_of
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import same_devices, unknown_differences
 from slowstep.settings.reported import Claim

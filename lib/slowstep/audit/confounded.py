@@ -1,0 +1,78 @@
+"""Other differences of two rows than the factor of a claim, which may have made its gain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slowstep.audit.differences import changed, differences
+from slowstep.audit.findings import Finding, FindingKind
+from slowstep.audit.run import Run, batches, same_devices, unknown_differences
+from slowstep.factors import CATALOGUE
+from slowstep.factors.factor import show_all
+from slowstep.settings.reported import Claim
+
+PARTS_OF_BATCH = {"per_device_train_batch_size", "auto_find_batch_size", "gradient_accumulation_steps"}
+"""Settings that make up the samples of a step."""
+
+OF_BATCHES = {
+    *("per_device_train_batch_size", "gradient_accumulation_steps"),
+    *("larger_micro_batches", "larger_batches", "processes"),
+}
+"""Factors that make up the samples of a step."""
+
+OTHER_STEP = 0.1
+"""The share by which the samples of two steps differ that are of another size, and not only rounded."""
+
+
+def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
+    """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
+    differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
+    if factor and not same_devices(a, b):
+        text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
+        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    if factor and claim.factor not in OF_BATCHES and not changed(a.settings, b.settings).keys() & PARTS_OF_BATCH:
+        before, after = batches(a, b)
+        if before and after and before.gap(after) > OTHER_STEP:
+            text = f"a step of '{b.label}' trains on {after} samples, and one of '{a.label}' on {before}"
+            return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    unknown = unknown_differences(a, b, claim.factor)
+    if factor and unknown:
+        also = "also differ" if differ else "differ"
+        text = f"'{a.label}' and '{b.label}' {also} in {unknown}"
+        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    held = {run.unknown.get(claim.factor) for run in (a, b)}
+    by_column = None not in held and len(held) > 1
+    if not factor or (by_column and not differ) or _only_factor_differs(claim.factor, differ, a, b):
+        return []
+    names = show_all(differ)
+    if by_column:
+        text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
+    elif None not in held and not differ:
+        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}"
+    elif not differ:
+        text = f"the report doesn't say which settings differ, so the gain can't be put down to {claim.factor}"
+    elif factor.current(a.settings.run) == factor.current(b.settings.run) and {*differ} == {claim.factor}:
+        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, given or by default"
+    elif factor.current(a.settings.run) == factor.current(b.settings.run):
+        text = f"'{b.label}' does not differ from '{a.label}' in {claim.factor}, but in {names}"
+    elif len(differ) > 1:
+        text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
+    else:
+        return []
+    return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+
+
+def counted_devices(run: Run) -> str:
+    """Return the number of a run's devices in words, and whether it only follows from its figures."""
+    follows = run.devices.middle != 1 and "devices" not in run.given
+    return f"{run.devices} device{'s' * (run.devices.middle != 1)}{' (by its figures)' * follows}"
+
+
+def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
+    """Return whether all settings that differ belong to one level of the factor.
+
+    An example is accumulation: the same samples a step in fewer and larger parts.
+    """
+    levels = differences(a.settings, b.settings)
+    sets = {key.rpartition(".")[2] for _, level in levels for key in level.changes}
+    return [f.name for f, _ in levels] == [factor] and differ.keys() <= sets

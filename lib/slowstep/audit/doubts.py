@@ -1,0 +1,126 @@
+"""Doubts that only the author of a report can resolve: why speeds can't be compared, and what to ask."""
+
+from __future__ import annotations
+
+import re
+
+from slowstep.audit.confounded import PARTS_OF_BATCH
+from slowstep.audit.differences import changed
+from slowstep.audit.equal_work import (
+    OF_A_DEVICE,
+    OF_PRICE,
+    WHOLE,
+    counts_steps,
+    lengths_differ,
+    padding_differs,
+    read_from,
+    same_batch,
+    tokens_disagree,
+    work_done,
+)
+from slowstep.audit.figures import Figure
+from slowstep.audit.relations import TITLES
+from slowstep.audit.run import Run, unknown_differences
+from slowstep.settings.reported import Claim
+
+CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
+UNKNOWN = "this is a total time, and the figures don't say whether both runs did as much work in it"
+PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
+BATCH = "the figures don't say whether a step trains on as many samples in both"
+DEVICES = "the speeds are those of one device, and the figures don't say how many devices each was trained on"
+
+COUNTED = re.compile(
+    r"(?<![\w.])(?<!rtx )(?<!gtx )(?<!quadro )(?<!geforce )"
+    r"(\d{1,5})\s?[x×]?[\s_-]?(?:gpu|device|card|chip|node|tpu)s?(?![a-z])"
+    r"|(?:gpu|device)s?[\s_-]?([1-9]\d{0,4})(?!\d)",
+    re.IGNORECASE,
+)
+"""Words that count devices: `64 GPUs`, `run_gpu8`."""
+
+COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[,;)]|\.(?!\d)|$))", re.IGNORECASE)
+"""A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
+
+
+def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
+    """Return why speeds can't be compared without more information; empty where they can."""
+    if lengths_differ(a, b) and not (a.packed and b.packed):
+        return CUT
+    if tokens_disagree(a, b) or (unit == TITLES["tokens_per_second"] and padding_differs(a, b)):
+        return PADDED
+    whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
+    unknown = whole and gain and not work_done(claim.quantity, a, b)
+    # no other figure counts equal work
+    alone = unknown and claim.quantity not in OF_PRICE and unit == TITLES["seconds"]
+    if alone or (unknown and not whole.meets(gain)):  # type: ignore[union-attr]
+        return UNKNOWN
+    if _devices_unknown(claim, a, b):
+        return DEVICES
+    differ = changed(a.settings, b.settings).keys()
+    return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+
+
+def _devices_unknown(claim: Claim, a: Run, b: Run) -> bool:
+    """Return whether speeds of one device stand for those of several, whose number only words give."""
+    counts = [_counted_in(words) for words in (a.label, b.label)]
+    if not all(counts):
+        of_text = _counted_in(claim.text)
+        counts = [of_text, of_text | {*COMPARED.findall(claim.text)}] if of_text else []
+    several = len(set().union(*counts)) > 1
+    of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
+    return several and not of_one and all(_of_one_device(r) for r in (a, b))
+
+
+def _counted_in(words: str) -> set[str]:
+    """Return the numbers of devices that words tell."""
+    return {number for found in COUNTED.findall(words) for number in found if number}
+
+
+def _of_one_device(run: Run) -> bool:
+    each = [q.removesuffix(OF_A_DEVICE) for q in run.given if q.endswith(OF_A_DEVICE)]
+    return bool(each) and "devices" not in run.given and run.given.keys().isdisjoint(each)
+
+
+def _batch_unknown(a: Run, b: Run, unit: str) -> str:
+    """Return a doubt if two runs were compared by steps of which nobody says how many samples they have."""
+    if not counts_steps(unit, a, b) or same_batch(a, b) is not None:
+        return ""
+    before, after = (r.solved.known.get("steps") for r in (a, b))
+    if not before or not after or before.meets(after):
+        return BATCH
+    return f"{BATCH}, and '{b.label}' took {after} steps where '{a.label}' took {before}, as with another batch"
+
+
+def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
+    found = []
+    if claim.factor and not changed(a.settings, b.settings) and not unknown_differences(a, b):
+        found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
+    if doubt == CUT:
+        short = min(n for n in (a.length, b.length) if n)
+        found.append(
+            f"What share of the positions is padding in {_padded(a, b)}? If the samples are shorter "
+            f"than {short} tokens, it was padding that cost the time"
+        )
+        found.append(f"What share of the tokens does a length of {short} cut off?")
+    if doubt == PADDED:
+        found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
+    if doubt.startswith(BATCH):
+        found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
+    if doubt == DEVICES:
+        found.append(f"On how many devices were '{a.label}' and '{b.label}' trained?")
+    if doubt == UNKNOWN:
+        found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
+    if b.out_of_memory:
+        found.append(f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?")
+    elif a.repeats and b.repeats:
+        found.append(f"Did the repeats of '{a.label}' and '{b.label}' take turns, or did one come after the other?")
+    elif not b.projected:
+        found.append(
+            f"How often was '{b.label}' measured, over how many steps after its warm-up, and in turns with '{a.label}' "
+            "or at another time?"
+        )
+    return found
+
+
+def _padded(a: Run, b: Run) -> str:
+    """Return the names of the rows that can hold padding; packed ones have none."""
+    return " and ".join(f"'{r.label}'" for r in (a, b) if not r.packed)

@@ -1,0 +1,99 @@
+"""The causes that the whole investigation points at: supported changes and unexplained time in one ranking."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from slowstep.factors import Meaning, is_undoing, touched_by
+from slowstep.judgement.explaining import (
+    LARGER,
+    WHOLES,
+    are_small_batches,
+    fits,
+    is_part,
+    is_within,
+    likely_change,
+    takes_part,
+)
+from slowstep.judgement.nodes import against_first, slow_nodes
+from slowstep.judgement.remaining import Remaining
+from slowstep.judgement.suspects import Suspect, unexplained
+from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdicts_together import best_levels
+from slowstep.wording.causes.cause import Cause
+from slowstep.wording.causes.of_changes import also, cause_within, costs, factor_cause, limit_cause
+from slowstep.wording.causes.of_nodes import lies_there, node_cause
+from slowstep.wording.causes.of_phases import cause_in_part, phase_cause, undecided_cause, with_ways_back
+
+
+def causes(
+    verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float, remaining: Remaining | None = None
+) -> list[Cause]:
+    """Return the causes, largest first.
+
+    One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
+    limit that a diagnostic change shows, and changes that act on one phase alone stand together. A change that takes a
+    good part of a loss names it, unless it is shown to take less than half. A loop in Python and its way back through
+    the backward pass are one loss. Limits that nothing else belongs to come last, unless they leave out what the run
+    could do without. Wholes (`WHOLES`) come after whatever is a good part of them. Changes are left out that were
+    compared beside settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
+    How much of a loss adopted changes leave is seen in the run with all of them (`remaining`).
+    """
+    known = [v for v in verdicts if not v.conditional]
+    changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
+    changes = [v for v in changes if v.factor != LARGER or are_small_batches(v)]
+    limits = best_levels([v for v in known if v.meaning is Meaning.DIAGNOSTIC])
+    slow = slow_nodes(against_first(verdicts), minimum)
+    there = [s for s in suspects if slow and lies_there(s, slow, changes)]
+    suspects = [s for s in suspects if s not in there]
+    left = [remaining.left_by(v) if remaining else v.leaves for v in changes if v.factor not in WHOLES]
+    open_ones = unexplained(suspects, left, minimum)
+    explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
+    found = [node_cause(slow, there)] if slow else []
+    unchanged = dict[str, Suspect]()
+    for suspect, stays in open_ones:
+        parts = [v for v in changes if takes_part(v, suspect) and fits(v, suspect.most)]
+        limit = next((v for v in limits if takes_part(v, suspect) and fits(v, suspect.most)), None)
+        likely = None if parts else likely_change(suspect, verdicts)
+        if parts:
+            found.append(cause_in_part(suspect, stays, parts, verdicts, limit, remaining))
+        elif likely:
+            found.append(undecided_cause(suspect, likely))
+        else:
+            found.append(phase_cause(suspect, stays, verdicts, limit))
+            if stays >= suspect.share.mean:
+                unchanged[suspect.phase] = suspect
+        changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
+    found = with_ways_back(found, unchanged)
+    ceilings = []
+    for limit in limits:
+        within = [v for v in changes if is_within(v, limit)]
+        changes = [v for v in changes if v not in within]
+        if within:
+            found.append(cause_within(limit, within, explained))
+        elif is_undoing(limit.factor):
+            found.append(limit_cause(limit))
+        else:
+            ceilings.append(limit_cause(limit))
+    for best, *others in _by_loss(changes):
+        found.append(factor_cause(best, best.effect.ratio, f"{costs(best, explained)}{also(others)}"))
+    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio), ceilings)
+
+
+def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:
+    """Yield changes in groups with one loss, in their order: those of one phase's time, and else each by itself."""
+    groups = defaultdict[object, list[Verdict]](list)
+    for v in changes:
+        acts = touched_by(v.factor)
+        groups[acts if len(acts) == 1 else v.factor].append(v)
+    yield from groups.values()
+
+
+def _whole_after_parts(ranked: Sequence[Cause], limits: Sequence[Cause]) -> list[Cause]:
+    """Return causes, largest first, and limits behind them, but for wholes (`WHOLES`): each follows its good parts."""
+    found = [*(c for c in ranked if c.factor not in WHOLES), *limits]
+    for whole in (c for c in ranked if c.factor in WHOLES):
+        parts = [at for at, cause in enumerate(found, 1) if is_part(cause.ratio, whole.ratio)]
+        found.insert(max(parts, default=0), whole)
+    return found

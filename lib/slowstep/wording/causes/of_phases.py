@@ -1,0 +1,198 @@
+"""Causes that a phase names: time that no change explains, or only in part, with the way back through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from slowstep.factors import Meaning
+from slowstep.judgement.explaining import fits, names, not_reached, relieving, was_tried
+from slowstep.judgement.remaining import Remaining
+from slowstep.judgement.shares import together
+from slowstep.judgement.suspects import LOOP, PASSES, Suspect, function_at
+from slowstep.judgement.throughput import speed_up
+from slowstep.judgement.verdict import Verdict
+from slowstep.text.numbers import percent
+from slowstep.text.sentences import capitalised
+from slowstep.wording.causes.cause import MOST_SHOWN, Cause
+from slowstep.wording.causes.of_changes import also, costs, factor_cause, no_more_than, taken_by
+from slowstep.wording.lost import consists, gain_without, takes
+from slowstep.wording.words import effect, phase_named, share, share_span
+
+MOST_LEFT = 0.5
+"""The part of a phase's lost time from which on changes that are not its cause leave most of it."""
+
+
+def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
+    """Return the cause of a phase whose loss an undecided change takes away."""
+    text = (
+        f"{takes(suspect)}; {suspect.why}. "
+        f"Under {v.shown} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
+        "chance here: more pairs, or a quieter machine, would decide it."
+    )
+    return Cause(
+        factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share, still_open=text
+    )
+
+
+def cause_in_part(
+    suspect: Suspect,
+    stays: float,
+    parts: Sequence[Verdict],
+    verdicts: Sequence[Verdict],
+    limit: Verdict | None,
+    remaining: Remaining | None,
+) -> Cause:
+    """Return the cause of a phase with the supported changes that take a part of its time away.
+
+    `stays` is the share of today's time that it still loses with all that is changed.
+    """
+    beyond, after = _beyond(suspect, verdicts, limit, parts), _changed(parts, remaining)
+    best, *others = sorted(parts, key=lambda v: -v.gain)
+    loses = f"With {after} the run still loses at least {share(stays)} of today's time in {phase_named(suspect.phase)}."
+    lost = _lost(suspect, suspect.ratio)
+    still_open = f"{lost} {loses} {beyond}"
+    if names(best, suspect.ratio):
+        text = f"{costs(best, [suspect])}{also(others)} {loses} {beyond}"
+        cause = factor_cause(best, max(suspect.ratio, best.effect.ratio), text)
+        return replace(cause, phase=suspect.phase, still_open=still_open)
+    headline = _headline(suspect, "what stays of it", speed_up(stays))
+    return Cause(
+        factor=None,
+        phase=suspect.phase,
+        ratio=suspect.ratio,
+        text=f"{lost} {taken_by([best, *others])} {loses} {beyond}",
+        share=suspect.share,
+        headline=headline,
+        still_open=still_open,
+        left=(speed_up(stays), headline),
+    )
+
+
+def _changed(parts: Sequence[Verdict], remaining: Remaining | None) -> str:
+    """Return what is changed in a run that is known to lose something still."""
+    if remaining and all(remaining.holds(v) for v in parts):
+        return "all that is adopted"
+    return "that change" if len(parts) == 1 else "these changes"
+
+
+def phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], limit: Verdict | None) -> Cause:
+    """Return the cause of a phase whose loss no change explains; changes that do more may take a part of it away.
+
+    Where they leave most of it, its size is that of today: they make it faster, as they do other time, and are not what
+    it is lost by.
+    """
+    beyond = _beyond(suspect, verdicts, limit)
+    eased_in_part, whole = stays < suspect.share.mean, stays >= MOST_LEFT * suspect.share.mean
+    if eased_in_part:
+        explained = f"supported changes take a part of it away, and {share(stays)} of today's time stays at least"
+    else:
+        relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in relieving(suspect, verdicts))
+        explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
+        if not_reached(suspect, verdicts) and not was_tried(suspect, verdicts):
+            explained = "no change that acts on it was reached"
+    left = speed_up(stays)
+    what_stays = f"{_lost(suspect, left, f', and {explained}', 'what stays')} {beyond}"
+    today = (
+        f"{_lost(suspect, suspect.ratio, f', and {explained}', 'all of it' if eased_in_part else 'that time')} {beyond}"
+    )
+    headline_left = _headline(suspect, "what stays of it", left)
+    return Cause(
+        factor=None,
+        phase=suspect.phase,
+        ratio=suspect.ratio if whole else left,
+        text=today if whole else what_stays,
+        share=suspect.share,
+        headline=_headline(suspect, "it", suspect.ratio) if whole else headline_left,
+        still_open=what_stays if eased_in_part else today,
+        left=(left, headline_left) if eased_in_part else None,
+    )
+
+
+def with_ways_back(found: Sequence[Cause], suspects: Mapping[str, Suspect]) -> list[Cause]:
+    """Return the causes of phases, those of a loop in Python, say, together with those of its way back.
+
+    `suspects` are theirs, by phase, of those that no change takes a part of.
+    """
+    causes = list(found)
+    for back in [s for s in suspects.values() if s.back_through in suspects]:
+        there = suspects[back.back_through]
+        if _is_the_same(there, back):
+            forth, way_back = (next(c for c in causes if c.phase == s.phase) for s in (there, back))
+            causes.remove(way_back)
+            causes[causes.index(forth)] = _forth_and_back(forth, way_back, there, back)
+    return causes
+
+
+def _is_the_same(suspect: Suspect, back: Suspect) -> bool:
+    """Return whether a suspect does what `back` is the way back through.
+
+    Between the phases no loop is told from other code; there most of the time is spent in the loop's function.
+    """
+    if suspect.rank is not None:
+        return False
+    if suspect.phase in PASSES:
+        return bool(back.does_at) and (suspect.does, suspect.does_at) == (back.does, back.does_at)
+    return function_at(suspect.at) == function_at(back.does_at) != ()
+
+
+def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect, way: Suspect) -> Cause:
+    """Return the cause of what a suspect does with the `way` back through it."""
+    both = together(forth.share, back.share)
+    ratio = speed_up((1 - 1 / forth.ratio) + (1 - 1 / back.ratio))
+    way_back = (
+        f"Going back through {'that loop' if way.does == LOOP else 'that'} takes {share_span(back.share)} more, in the "
+        f"backward pass. Without both the run would be {percent(ratio)} faster than today."
+    )
+    what = f"{capitalised(way.does)} ({suspect.at}) and the way back through it take {share_span(both)} of the time"
+    return replace(
+        forth,
+        ratio=ratio,
+        share=both,
+        text=f"{forth.text} {way_back}",
+        still_open=f"{forth.still_open} {way_back}",
+        headline=f"{what}; without both the run would be about {percent(ratio)} faster.",
+    )
+
+
+def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "that time") -> str:
+    """Return what a phase takes, why that is lost, what it consists of, and what it would bring, in sentences."""
+    parts = f"{takes(suspect)}; {suspect.why}{explained}. {consists(suspect)}".rstrip()
+    gain = gain_without(suspect) if ratio == suspect.ratio else percent(ratio)
+    return f"{parts} Without {without} the run would be {gain} faster than today."
+
+
+def _headline(suspect: Suspect, without: str, ratio: float) -> str:
+    rank = f"rank {suspect.rank}, which the others wait for" if suspect.rank is not None else ""
+    where = f" ({', '.join(filter(None, (rank, suspect.at)))})" if rank or suspect.at else ""
+    return f"{takes(suspect)}{where}; without {without} the run would be about {percent(ratio)} faster."
+
+
+def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None, parts: Sequence[Verdict] = ()) -> str:
+    """Return what is known of the time that no supported change takes away: the limit, or where it goes."""
+    if limit and all(fits(v, limit.effect.ratio) for v in parts):
+        return capitalised(no_more_than(limit))
+    return _where_it_goes(suspect, verdicts, "all of it" if parts else "it")
+
+
+def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> str:
+    """Return a sentence that names the changes under which the time is gone, or says that no change takes it away."""
+    gone_under = relieving(suspect, verdicts)
+    shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(gone_under, key=lambda v: -v.gain)[:MOST_SHOWN]]
+    if shown and all(v.meaning is Meaning.DIAGNOSTIC for v in gone_under):
+        return f"It is gone under {', '.join(shown)}."
+    if shown:
+        return f"It is gone under {', '.join(shown)}, and these pairs do not show the run to be faster by that."
+    if waiting := not_reached(suspect, verdicts):
+        names = ", ".join(v.shown for v in waiting[:MOST_SHOWN])
+        if len(waiting) == 1:
+            return f"{names} acts on it, and there was no time to try it."
+        return f"{names} act on it, and there was no time to try them."
+    if suspect.consists_of:
+        return f"No change tested here removes {what}; fix it in that code."
+    return f"No change tested here removes {what}: look at what your code does there."
+
+
+def _outcome(v: Verdict) -> str:
+    kind = "a limit and no change to train with" if v.meaning is Meaning.DIAGNOSTIC else str(v.outcome)
+    return f"{effect(v.effect)}, {kind}"
