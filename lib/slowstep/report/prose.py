@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slowstep.factors import Meaning
+from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.investigation.results import Baseline
 from slowstep.judgement.nodes import NODE, against_first
+from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
 from slowstep.text.numbers import percent
-from slowstep.text.sentences import sentence
+from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
@@ -37,10 +39,12 @@ ADVICE = {
 }
 
 
-def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
+def conclusion(subject: str, verdicts: Sequence[Verdict], suspects: Sequence[Suspect] = ()) -> Text:
     """Write what a notebook's verdicts say about `subject`.
 
-    A node is no change to make, so nodes are told by themselves: which of them are slow.
+    `suspects` are the phases in which the run loses time: where nothing helps that was tried, and the subject's phases
+    are among them, the subject is not cleared. A node is no change to make, so nodes are told by themselves: which of
+    them are slow.
     """
     nodes = [v for v in verdicts if v.factor == NODE and v.effect]
     of_nodes = slower_nodes(against_first(nodes))
@@ -51,11 +55,16 @@ def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
     supported.sort(key=lambda v: v.meaning is Meaning.DIAGNOSTIC)  # a limit is nothing to train with
     beside = best_levels([v for v in verdicts if v.conditional])
     alone = nodes and not verdicts
-    parts = [f"**{subject}:** {of_nodes}"] if alone else [_headline(subject, supported, verdicts)]
+    parts = [f"**{subject}:** {of_nodes}"] if alone else [_headline(subject, supported, verdicts, suspects)]
     parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
     refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
-    if refuted:
-        parts.append(_listed("Not the cause", refuted, _refutation))
+    helped = {v.factor for v in supported}
+    for what, some in (
+        ("Not the cause", [v for v in refuted if v.factor not in helped]),
+        ("No gain with", [v for v in refuted if v.factor in helped]),
+    ):
+        if some:
+            parts.append(_listed(what, some, _refutation))
     undecided = [v for v in verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
     if undecided:
         parts.append(_listed("Undecided", undecided, _undecided))
@@ -192,9 +201,16 @@ def _no_change(tested: Sequence[Verdict]) -> str:
     return text
 
 
-def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
+def _headline(
+    subject: str, supported: Sequence[Verdict], verdicts: Sequence[Verdict], suspects: Sequence[Suspect]
+) -> str:
     if supported:
         first = supported[0]
+        if first.meaning is Meaning.DIAGNOSTIC:
+            return (
+                f"**{subject}: the most that can be had from {limited_by(first.factor)} is {span(first.effect)}**, by "
+                f"{escape(first.shown)} ({strength(first)}). No change was shown to bring a part of that."
+            )
         return f"**{subject}: {escape(first.shown)} brings {span(first.effect)} throughput** ({strength(first)})."
     if not verdicts:
         return f"**{subject}: nothing was tested.** The parameter file lists no levels for it."
@@ -206,7 +222,17 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
             return f"**{subject}: {shown}**, and {why.format('part' if count < len(verdicts) else 'all')}."
     if beside:
         return f"**{subject}: {shown}.**"
-    return f"**{subject}: not what limits this run.** Nothing tested brings as much as was asked for."
+    nothing = "Nothing tested brings as much as was asked for."
+    lost = [s for s in suspects if any(_acts_in(v, s.phase) for v in verdicts)]
+    if lost:
+        losses = escape(capitalised("; ".join(map(takes, lost))))
+        return f"**{subject}: nothing that was tried here helps.** {nothing} {losses} all the same."
+    return f"**{subject}: not what limits this run.** {nothing}"
+
+
+def _acts_in(v: Verdict, phase: str) -> bool:
+    acts = touched_by(v.factor)
+    return phase in acts and acts != ALL_PHASES
 
 
 OPEN = (

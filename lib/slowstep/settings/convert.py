@@ -1,7 +1,8 @@
 """Conversion of plain data (YAML, JSON) to typed dataclasses and back.
 
-Nothing is converted silently, with one exception: YAML reads `1e-4` as a text, and where a number is expected, such a
-text becomes that number. Every problem is reported with its key, and all of them at once.
+Little is converted silently: YAML reads `1e-4` as a text, and where a number is expected, such a text becomes that
+number; and a whole number becomes a float where one is expected. Every problem is reported with its key, and all of
+them at once.
 """
 
 from __future__ import annotations

@@ -147,6 +147,10 @@ def _constructor(body: list[ast.stmt]) -> dict[str, Field]:
     return {n: Field(annotation=type(d).__name__ if d is not None else "Any", default=d) for n, d in typed}
 
 
+OFF = {"save_strategy": "no", "eval_strategy": "no", "logging_strategy": "no", "report_to": "none"}
+"""The words by which arguments are switched off. YAML reads `no` as false: `save_strategy: no` arrives as false."""
+
+
 def check(section: str, given: dict[str, Any], problems: Problems) -> dict[str, Any]:
     """Return `given` with the numbers and words corrected that YAML misreads; all else that is wrong is a problem."""
     fields = SECTIONS[section].fields()
@@ -160,7 +164,9 @@ def check(section: str, given: dict[str, Any], problems: Problems) -> dict[str, 
         if name not in fields:
             problems.add(key, f"{title} has no such argument.{nearest(name, fields)}")
             continue
-        checked[name] = _checked_value(fields[name], value, problems, key)
+        checked[name] = (
+            OFF[name] if value is False and name in OFF else _checked_value(fields[name], value, problems, key)
+        )
     return checked
 
 
@@ -174,8 +180,6 @@ def _checked_value(field: Field, value: Any, problems: Problems, key: str) -> An
         return value
     if float in takes and isinstance(value, str) and (number := as_number(value)) is not None:
         return number
-    if value is False and str in takes:
-        return "no"  # YAML reads the word `no` as false; `save_strategy: no` means "no"
     expected = " or ".join(NAMES[kind] for kind in (bool, int, float, str, list, dict) if kind in takes)
     problems.add(key, f"expected {expected}, found {describe(value)}.")
     return value

@@ -100,7 +100,7 @@ def override(
 ) -> Settings:
     """Return the settings with values replaced by dotted key, validated again; SettingsError as in `validate`.
 
-    `None` removes a key of an open section, such as `training_arguments`.
+    `None` sets a key of an open section, such as `training_arguments`, to None, as TrainingArguments takes it.
     """
     data = to_plain(settings)
     for key, value in overrides.items():

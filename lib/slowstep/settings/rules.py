@@ -21,8 +21,8 @@ Problem = tuple[str, str]
 def impossible(s: Settings) -> Iterator[Problem]:
     """Yield (key, message) for everything in `s` that can't work on any machine."""
     yield from impossible_measure(s.measure)
+    yield from _numbers(s)
     if s.command is not None:  # what the program does with them, it knows itself
-        yield from _job(s)
         yield from _budget(s)
         return
     yield from _workload(s)
@@ -31,13 +31,79 @@ def impossible(s: Settings) -> Iterator[Problem]:
     yield from _attention(s)
     yield from _dataset(s)
     yield from _training(s)
-    yield from _job(s)
     yield from _budget(s)
-    if s.process.num_threads is not None and s.process.num_threads < 1:
-        yield "process.num_threads", f"expected at least 1, found {s.process.num_threads}."
     for section in ("arguments", "files", "given"):
         if getattr(s, section):
             yield section, "only a command has options and files of its own, and this file describes a run."
+
+
+AT_LEAST = {
+    "processes": 1,
+    "process.num_threads": 1,
+    "nodes.number": 0,
+    "zero_optimization.stage": 0,
+    "zero_optimization.reduce_bucket_size": 1,
+    "zero_optimization.allgather_bucket_size": 1,
+    "zero_optimization.stage3_prefetch_bucket_size": 1,
+    "dataset.num_samples": 1,
+    "dataset.eval_samples": 0,
+    "dataset.cached_batches": 0,
+    "training_arguments.per_device_train_batch_size": 1,
+    "training_arguments.per_device_eval_batch_size": 1,
+    "training_arguments.gradient_accumulation_steps": 1,
+    "training_arguments.dataloader_num_workers": 0,
+    "training_arguments.dataloader_prefetch_factor": 1,
+    "peft.r": 1,
+    "job.price_per_hour": 0,
+    "budget.block_steps_min": 1,
+    "budget.launches": 1,
+    "budget.rarest_stall": 1,
+    "budget.observe_seconds": 0,
+    "budget.redo_blocks": 0,
+}
+"""The least that a number may be, by its key."""
+
+ABOVE_ZERO = (
+    "ddp.bucket_cap_mb",
+    "training_arguments.save_steps",
+    "training_arguments.logging_steps",
+    "training_arguments.eval_steps",
+    "peft.lora_alpha",
+    "job.samples",
+    "job.epochs",
+    "budget.minimum_effect",
+    "budget.block_seconds",
+    "budget.minutes",
+    "budget.startup_timeout_seconds",
+    "budget.step_timeout_seconds",
+    "budget.memory_limit_gib",
+)
+"""The keys of numbers that are above 0."""
+
+INFINITE = {"budget.observe_seconds"}
+"""The keys of numbers that need no end."""
+
+
+def _numbers(s: Settings) -> Iterator[Problem]:
+    """Check the numbers that have a least value. Whatever is no number is found where its type is checked."""
+    for key, least in [*AT_LEAST.items(), *((key, None) for key in ABOVE_ZERO)]:
+        value = _given(s, key)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        finite = value < math.inf or (key in INFINITE and value == math.inf)
+        if not finite or not (value > 0 if least is None else value >= least):
+            limit = "above 0" if least is None else f"at least {least}" if least else "0 or more"
+            yield key, f"found {value}; it must be {limit}{', and finite' * (not finite)}."
+    if (s.zero_optimization.stage or 0) > 3:
+        yield "zero_optimization.stage", f"found {s.zero_optimization.stage}; DeepSpeed has the stages 0 to 3."
+
+
+def _given(s: Settings, key: str) -> object:
+    """Return the value that a file gives to a dotted key; None for none."""
+    value: object = s
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+    return value
 
 
 def not_here(s: Settings) -> Iterator[Problem]:
@@ -148,11 +214,6 @@ def _dataset(s: Settings) -> Iterator[Problem]:
             "dataset.max_length",
             f"found {d.max_length}; a sequence needs at least 2 tokens to predict one.",
         )
-    if d.num_samples is not None and d.num_samples < 1:
-        yield "dataset.num_samples", f"found {d.num_samples}; at least 1 is needed."
-    for name in ("eval_samples", "cached_batches"):
-        if getattr(d, name) < 0:
-            yield f"dataset.{name}", f"found {getattr(d, name)}; it must be 0 or more."
     for name in ("max_position_embeddings", "n_positions"):
         limit = s.model.config.get(name)
         if isinstance(limit, int) and d.max_length > limit:
@@ -167,10 +228,6 @@ def _data_here(s: Settings) -> Iterator[Problem]:
 
 def _training(s: Settings) -> Iterator[Problem]:
     at = "training_arguments."
-    for name in ("per_device_train_batch_size", "gradient_accumulation_steps"):
-        value = s.training(name)
-        if isinstance(value, int) and value < 1:
-            yield at + name, f"found {value}; at least 1 is needed."
     workers = s.training("dataloader_num_workers")
     if workers == 0 and s.training("dataloader_prefetch_factor") is not None:
         yield (
@@ -182,8 +239,6 @@ def _training(s: Settings) -> Iterator[Problem]:
             at + "dataloader_persistent_workers",
             "there are no workers to persist: dataloader_num_workers is 0.",
         )
-    if isinstance(workers, int) and workers < 0:
-        yield at + "dataloader_num_workers", f"found {workers}; it must be 0 or more."
     if s.dataset.padding == "packing" and s.dataset.tokenize != "once":
         yield "dataset.tokenize", "packing needs the lengths of the examples beforehand: write tokenize: once."
     if s.training_arguments.get("auto_find_batch_size"):
@@ -228,34 +283,10 @@ def _best_model(s: Settings) -> Iterator[Problem]:
             yield "training_arguments.save_steps", "load_best_model_at_end needs a multiple of eval_steps."
 
 
-def _job(s: Settings) -> Iterator[Problem]:
-    for name in ("samples", "epochs", "price_per_hour"):
-        value = getattr(s.job, name)
-        if value is not None and not 0 <= value < math.inf:
-            yield f"job.{name}", f"found {value}; it must be 0 or more, and finite."
-
-
 def _budget(s: Settings) -> Iterator[Problem]:
     b = s.budget
-    for name in (
-        "minimum_effect",
-        "block_seconds",
-        "block_steps_min",
-        "startup_timeout_seconds",
-        "step_timeout_seconds",
-        "memory_limit_gib",
-    ):
-        value = getattr(b, name)
-        if value is not None and not 0 < value < math.inf:
-            yield f"budget.{name}", f"found {value}; it must be above 0, and finite."
     if b.minimum_effect >= 1:
         yield "budget.minimum_effect", f"found {b.minimum_effect}; it is a share: write 0.05 for 5 %."
-    if b.minutes is not None and not 0 < b.minutes < math.inf:
-        yield "budget.minutes", f"found {b.minutes}; it must be above 0, and finite."
-    if b.redo_blocks < 0:
-        yield "budget.redo_blocks", f"found {b.redo_blocks}; it must be 0 or more."
-    if b.launches < 1:
-        yield "budget.launches", f"found {b.launches}; an arm is launched at least once."
     for name in ("max_pairs", "noise_pairs"):
         if getattr(b, name) < 3:
             yield f"budget.{name}", f"found {getattr(b, name)}; an interval needs at least 3 pairs."
