@@ -161,6 +161,64 @@ def test_single_precision_begins_between_steps(optimizer: Any) -> None:
     assert model[0].weight.dtype is torch.float32
 
 
+def test_two_models_in_double_precision_train_on_in_single() -> None:
+    """Each has its own optimizer, as a generator and its critic do."""
+    models = [nn.Linear(4, 4).double(), nn.Linear(4, 4).double()]
+    optimizers = [torch.optim.SGD(one.parameters(), lr=0.01) for one in models]
+    with changed({"model.double_precision": False}, [], "returned"):
+        for _ in range(3):
+            for one, optimizer in zip(models, optimizers, strict=True):
+                one(torch.randn(8, 4, dtype=torch.float64)).mean().backward()
+                optimizer.step()
+    assert {one.weight.dtype for one in models} == {torch.float32}
+
+
+def compiled_whole(model: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    return torch.compile(model, backend="eager", fullgraph=True)
+
+
+def compiled_in_place(model: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    model.compile(backend="eager", fullgraph=True)
+    return model
+
+
+def compiled_within(model: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    return torch.compile(lambda x: model(x), backend="eager", fullgraph=True)
+
+
+FLAG, BF16 = {"process.cudnn_benchmark": True}, {"training_arguments.bf16": True}
+
+
+@pytest.mark.parametrize(
+    ("compiled", "values"),
+    [(made, FLAG) for made in (compiled_whole, compiled_in_place, compiled_within)]
+    + [(made, BF16) for made in (compiled_whole, compiled_in_place)],
+)
+def test_a_compiled_program_keeps_its_graph(
+    compiled: Callable[[nn.Module], Any],
+    values: dict[str, Any],
+    nothing_compiled: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No change breaks the graph of a program that runs for real, and none compiles it more than once anew."""
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
+    counters = importlib.import_module("torch._dynamo.utils").counters
+    with changed(values, [], "returned") as made:
+        model = OwnForward(nn.Linear(4, 4), nn.Linear(4, 4))
+        optimizer, call = torch.optim.SGD(model.parameters(), lr=0.01), compiled(model)
+        dtypes = []
+        for _ in range(12):
+            result = call(torch.ones(2, 4))
+            result.mean().backward()
+            optimizer.step()
+            dtypes.append(result.dtype)
+
+    assert [one.key for one in made] == [*values]
+    assert not counters["graph_break"]
+    assert counters["frames"]["ok"] <= 2
+    assert dtypes[-1] is (torch.bfloat16 if values is BF16 else torch.float32)
+
+
 @pytest.mark.parametrize("dropped_by", ["optimizer", "model"])
 def test_gradients_that_no_optimizer_uses_are_computed_no_more(dropped_by: str) -> None:
     """Losses stay as they are to the last bit, and what an optimizer gets later has its gradients again."""

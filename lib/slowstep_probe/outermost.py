@@ -37,7 +37,10 @@ class Outermost:
         begins: Callable[[torch.nn.Module | None, tuple[Any, ...], dict[str, Any]], bool],
         ends: Callable[[], None],
         is_inside: Callable[[], bool],
+        steps: int = SOUGHT,
     ):
+        """Make it. Modules are sought in as many `steps` as are told by `step_ended`."""
+        self._sought = steps
         self._begins, self._ends, self._is_inside = begins, ends, is_inside
         self.modules: list[torch.nn.Module] = []
         """The modules that were called outermost, and those that compiled functions call."""
@@ -74,13 +77,13 @@ class Outermost:
 
     def seek(self) -> None:
         """Seek modules, or go on with it after a pass."""
-        if self._discovery is None and self._steps < SOUGHT:
+        if self._discovery is None and self._steps < self._sought:
             self._discovery = register_module_forward_pre_hook(self._discover)
 
     def step_ended(self) -> None:
-        """Count a step. After `SOUGHT` of them no more modules are sought."""
+        """Count a step. After enough of them no more modules are sought."""
         self._steps += 1
-        if self._steps == SOUGHT:
+        if self._steps == self._sought:
             self._pause()
         for one in self._called:
             one.hook()  # the program may have cleared its hooks
@@ -92,7 +95,7 @@ class Outermost:
             self._called.pop().remove()
         while self._undo:
             self._undo.pop()()
-        self._steps = SOUGHT
+        self._steps = self._sought
 
     def goes_on(self) -> None:
         """End the forward pass of the compiled function that runs: it goes on to another phase by itself.

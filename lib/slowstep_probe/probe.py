@@ -415,7 +415,7 @@ class Probe:
         elif self._depth == 0:
             self.fetched.give(batch)
 
-    def _backward(self, loss: Any, *_: Any, **__: Any) -> None:
+    def _backward(self, tensors: Any, *_: Any, **__: Any) -> None:
         if self._depth and self.tape.marks[-1].phase == "backward":
             return  # a checkpoint makes passes of its own
         if not self._backwards:  # gradients that were asked for before are no training by themselves
@@ -423,7 +423,7 @@ class Probe:
             self._passes = 0
             self._unsigned = False
         self._backwards = True
-        self._keep_loss(loss)
+        self._keep_loss(tensors)
 
     def _gradients_asked(self, outputs: Any = None, *_: Any, **__: Any) -> None:
         """Take gradients that are asked for as a backward pass, in training that never makes one (torch.func)."""

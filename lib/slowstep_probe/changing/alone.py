@@ -9,12 +9,12 @@ from typing import Any
 from weakref import WeakSet
 
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.outermost import Outermost
 from slowstep_probe.patches import Patches
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.rank import Rank
@@ -45,25 +45,27 @@ def changed(
     interceptors.attach(patches, late)
     Launchers(own, launcher).attach(patches, late)
     settled: WeakSet[torch.nn.Module] = WeakSet()
+
+    def called(module: torch.nn.Module | None, *_: object) -> bool:
+        if module is not None and module not in settled and any(p.requires_grad for p in module.parameters()):
+            settled.update(module.modules())
+            interceptors.flags.set()  # the program may have set them itself
+            interceptors.settle([module])
+        return True
+
+    outermost = Outermost(called, lambda: outermost.seek(), is_inside=lambda: not torch.is_grad_enabled(), steps=SOUGHT)
+    outermost.attach()
     steps = itertools.count(1)
 
-    def first_forward(module: torch.nn.Module, _: object) -> None:
-        if module in settled or not torch.is_grad_enabled() or not any(p.requires_grad for p in module.parameters()):
-            return
-        settled.update(module.modules())
-        interceptors.flags.set()  # the program may have set them itself
-        interceptors.settle([module])
-
     def after_a_step(*_: object) -> None:
-        if next(steps) == SOUGHT:
-            met.remove()  # all models are known then
+        if next(steps) <= SOUGHT:
+            outermost.step_ended()
 
-    met = register_module_forward_pre_hook(first_forward)
     stepped = register_optimizer_step_post_hook(after_a_step)
     try:
         yield interceptors.wanted.made
     finally:
-        met.remove()
+        outermost.remove()
         stepped.remove()
         late.remove()
         patches.remove()

@@ -32,12 +32,12 @@ def to_single(model: torch.nn.Module, optimizers: Iterable[torch.optim.Optimizer
     def after_a_step(*_: Any) -> None:
         nonlocal stepped
         stepped = True
-        hook.remove()
 
     def called_with(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         nonlocal began
         if not began and stepped and not torch.is_inference_mode_enabled():
             began = True
+            hook.remove()  # not within itself: PyTorch goes over its hooks while it calls them
             model._apply(_single)
             for optimizer in optimizers:
                 _states_to_single(optimizer)

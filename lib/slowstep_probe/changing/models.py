@@ -81,7 +81,8 @@ class ModelChanges:
     def settle(self, models: Sequence[torch.nn.Module], by_trainer: bool) -> list[str]:
         """Make the changes in models that have trained; return why those were not made that have no place there."""
         self._met.update(models)
-        called = [_unwrapped(one) for one in models if any(p.requires_grad for p in one.parameters())]
+        trained = [one for one in models if any(p.requires_grad for p in one.parameters())]
+        called = [_unwrapped(one) for one in trained]
         if not called:
             return []
         inner = [one.get_base_model() if hasattr(one, "get_base_model") else one for one in called]
@@ -97,22 +98,22 @@ class ModelChanges:
         if not by_trainer:
             if self.wanted.values.get(CHECKPOINTING) is True:
                 refused.append(self._checkpoint(inner))
-            self._arithmetic(called)
+            self._arithmetic(trained, called)
         return [why for why in refused if why]
 
-    def _arithmetic(self, called: Sequence[torch.nn.Module]) -> None:
-        """Have models that are called computed under autocast, or compiled."""
-        for key, kind in AUTOCAST.items():
-            if self.wanted.values.get(key):
-                for one in called:
-                    _under_autocast(one, kind)
-                    self.wanted.note(key, type(one).__name__, False, True)
+    def _arithmetic(self, trained: Sequence[torch.nn.Module], called: Sequence[torch.nn.Module]) -> None:
+        """Have models compiled, or computed under autocast: those `called`, which are inside of those `trained`."""
         if self.wanted.values.get(COMPILE):
             for one in called:
                 mode, backend = self.wanted.values.get(MODE), self.wanted.values.get(BACKEND)
                 more = {"backend": backend} if backend else {}
                 _compile(one, mode=mode, dynamic=self.wanted.values.get(DYNAMIC), **more)
                 self.wanted.note(COMPILE, type(one).__name__, False, True)
+        for key, kind in AUTOCAST.items():
+            if self.wanted.values.get(key):
+                for outer, one in zip(trained, called, strict=True):
+                    _under_autocast(_compiled_whole(outer) or one, kind)
+                    self.wanted.note(key, type(one).__name__, False, True)
 
     def _attention(self, models: Sequence[torch.nn.Module]) -> str | None:
         able = [part for one in models for part in _topmost(one, "set_attn_implementation")]
@@ -186,6 +187,13 @@ def _unwrapped(model: Any) -> Any:
     return getattr(model, "_orig_mod", model)
 
 
+def _compiled_whole(model: Any) -> torch.nn.Module | None:
+    """Return the module that torch.compile has made of a model, whose own hooks are no part of its graphs."""
+    while not hasattr(model, "_orig_mod") and isinstance(getattr(model, "module", None), torch.nn.Module):
+        model = model.module
+    return model if hasattr(model, "_orig_mod") else None
+
+
 def _topmost(module: torch.nn.Module, method: str) -> list[Any]:
     """Return the modules that have a method, and are in none that has it."""
     if hasattr(module, method):
@@ -207,8 +215,21 @@ def _compile(model: torch.nn.Module, **given: Any) -> None:
 
 
 def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
-    """Let a model compute under autocast. Copies do so, too; a model that is saved whole does not."""
+    """Let a model compute under autocast. Copies do so, too; a model that is saved whole does not.
+
+    Where its call is compiled in place, hooks would break its graph, and autocast is entered around that call.
+    """
     kind = next(model.parameters()).device.type
+    compiled = getattr(model, "_compiled_call_impl", None)
+    if compiled is not None:
+
+        @functools.wraps(compiled)
+        def under_autocast(*args: Any, **kwargs: Any) -> Any:
+            with torch.autocast(kind, dtype):
+                return compiled(*args, **kwargs)
+
+        model._compiled_call_impl = under_autocast
+        return
     entered: list[Any] = []
 
     def enter(*_: Any) -> None:
