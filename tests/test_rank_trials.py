@@ -59,6 +59,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     for name in (
         "together.py",
+        "fed_by_first.py",
         "sharded.py",
         "sharded_by_wrapping.py",
         "spawned.py",
@@ -221,6 +222,25 @@ def test_a_rank_may_validate_by_itself(
 
     assert [one.block.steps for one in blocks] == [2, 3, 4]
     assert [one.block.work.samples for one in blocks] == [64, 96, 128]
+
+
+@pytest.mark.parametrize(
+    ("how", "samples"),
+    [
+        ("stream", 16),
+        pytest.param("broadcast", 16, marks=pytest.mark.exhaustive),
+        pytest.param("pipeline", 16, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_one_rank_alone_may_have_a_loader(
+    how: str, samples: int, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """The others wait for what it hands on, so it must not stand still where it asks its loader."""
+    trial = started(surveyed(*TORCHRUN, "fed_by_first.py", "--how", how))
+    blocks = [block(trial, 2), *(trial.ask(Run(steps=steps), SOON) for steps in (3, 4))]
+
+    assert [one.block.steps for one in blocks] == [2, 3, 4]
+    assert [one.block.work.samples for one in blocks] == [samples * one.block.steps for one in blocks]
 
 
 @pytest.mark.parametrize(

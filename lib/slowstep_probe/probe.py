@@ -17,7 +17,9 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
   `on_step_end`, belong to the step they follow. Training that draws from no loader begins its next step with a forward
   pass. Several optimizers that step on one batch make one step.
 - Ranks that train together pass a step's end only where a loader is asked that feeds the training, or, where another
-  one was asked, with the next forward pass: one of them may validate by itself while the others wait for it.
+  one was asked, with the next forward pass: one of them may validate by itself while the others wait for it. Where only
+  some of them have a loader, and hand on what it gives, they pass it as soon as the optimizer has stepped: the one that
+  asks its loader is the one that the others wait for.
 - A GradScaler's step ends one also where it leaves the optimizer's out. Loops that update their parameters by hand have
   no optimizer: there gradients that are dropped by `zero_grad` after a backward pass end a step. Where nothing of this
   is ever seen, each backward pass ends a step.
@@ -79,10 +81,14 @@ class Probe:
         clock: Clock | None = None,
         at_step_boundary: Callable[[], None] = lambda: None,
         together: bool = False,
+        meets_after: int = 0,
     ):
-        """Make a probe. `together` is True if other ranks train with this one, which meet it at step boundaries."""
+        """Make a probe. `together` is True if other ranks train with this one, which meet it at step boundaries.
+
+        `meets_after` is the number of optimizer steps after which ranks meet that have not all a loader; else it is 0.
+        """
         self.at_step_boundary = at_step_boundary
-        self.together = together
+        self.together, self.meets_after = together, meets_after
         self.fetched = Batches()
         self.tape = Tape(clock or HostClock(), self.fetched.training)
         self.losses = StepLosses()
@@ -394,7 +400,7 @@ class Probe:
             self._fed_beside = False
             self.fetched.ask(iterator)
         # one that only this rank asks, for a validation that the others wait for, is no place where all can meet
-        self._put_off = self.together and not self.fetched.feeds(asked)
+        self._put_off = self.together and (self.meets_after > 0 or not self.fetched.feeds(asked))
         if not self._put_off:
             self._boundary()
         return None if iterator is None else self.fetched.number(iterator)
@@ -529,8 +535,16 @@ class Probe:
             self.micro_batches, self.place = self._passes, self.losses.step_ended()
             self._passes = 0
         self.batches, self._met = max(1, self._met), 0
-        if self._unannounced > WITHOUT_ASKING:
+        if self._meets_by_updates:
+            if self.updates % self.meets_after == 0:
+                self._boundary()
+        elif self._unannounced > WITHOUT_ASKING:
             self._boundary()
+
+    @property
+    def _meets_by_updates(self) -> bool:
+        """True if step boundaries are passed when the optimizer has stepped, as all are but the first."""
+        return self.meets_after > 0 and self._trained
 
     def _forward_ended(self) -> None:
         if self._beside():
@@ -554,7 +568,7 @@ class Probe:
             if not self._in_closure:
                 self._unannounced = 0
                 no_loader = not self.fetched.training or self._fed_beside or self._since_asked > WITHOUT_ASKING
-                if no_loader or self._put_off:
+                if (no_loader or self._put_off) and not self._meets_by_updates:
                     self._boundary()
             if self._batch_begins:
                 self._batch_met(args, kwargs)

@@ -351,6 +351,7 @@ class Watched:
             "work": asdict(block.work),
             "micro_batches": probe.micro_batches,
             "batches": probe.batches,
+            "updates": round(probe.updates / self.steps),
             "device": probe.device,
             "losses": probe.losses.first[:3],
             "loader": None,
@@ -394,10 +395,24 @@ class Watched:
             }
         return found
 
+    def _is_asked(self) -> bool:
+        """Return whether this rank is asked to tell what it has seen: others have told, and it may wait for them."""
+        from slowstep_probe.processes.wire import wait
+
+        wire = self.asked.get("wire")
+        if wire is None or not wait([wire], 0.0):
+            return False
+        try:
+            return bool(wire.receive())
+        except EOFError:
+            return False
+
     def _watch(self) -> None:
         """End a program that takes no step in time, and say where it stands."""
         while time.monotonic() - self.began < self.asked["startup"] or self.boundaries > 1:
             time.sleep(0.1)
+            if self._is_asked():
+                self.tell("")
             if self.boundaries > 1 and time.monotonic() - self.began > self.asked["seconds"] + self.asked["startup"]:
                 break
         from slowstep_probe import places

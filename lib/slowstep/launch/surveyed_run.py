@@ -325,6 +325,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
             yield key, Seen(value=value, place=places.of(made))
     if training.get("ranks"):
         yield "rank_excess", Seen(value=_excess(list(training["ranks"].values())))
+    if training.get("meets_after"):
+        yield "meets_after", Seen(value=training["meets_after"])
     for name in OF_DATA_SET:
         if training.get(name):
             yield name, Seen(value=training[name], place=loader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -16,7 +17,10 @@ from slowstep_probe.ranks.joined import awaited_rank
 from slowstep_probe.ranks.rank import Rank
 
 OTHERS_SECONDS = 2.0
-"""The seconds that other ranks have once one has told: those that wait for it in a collective never tell."""
+"""The seconds that other ranks have once one has told."""
+
+ASKED_SECONDS = 1.0
+"""The seconds after which they are asked to tell at once: those that wait for the first one never do so by themselves."""
 
 
 def tell_together(ranks: Ranks, result: int) -> NoReturn:
@@ -25,7 +29,7 @@ def tell_together(ranks: Ranks, result: int) -> NoReturn:
     If ranks ended by themselves, the cause is told, and not the connections that it broke.
     """
     told: dict[int, dict[str, Any]] = {}
-    until = float("inf")
+    until, asked = float("inf"), False
     while len(told) < len(ranks.processes) and time.monotonic() < until:
         ready = ranks.wait([], 0.5)
         for each in ranks.processes:
@@ -36,12 +40,22 @@ def tell_together(ranks: Ranks, result: int) -> NoReturn:
                 told[number] = {"ended": LOST if each.lost else f"it ended with status {each.code}"}
             if number in told and until == float("inf"):
                 until = time.monotonic() + OTHERS_SECONDS
+        if not asked and time.monotonic() > until - OTHERS_SECONDS + ASKED_SECONDS:
+            asked = True
+            _ask([each.wire for each in ranks.processes if each.rank.number not in told and not each.over])
         if any(each.over for each in ranks.processes):
             time.sleep(0.02)
     ranks.end()
     with os.fdopen(result, "w") as out:
         out.write(json.dumps(_together(told, [each.rank for each in ranks.processes]), default=str) + "\n")
     os._exit(0)
+
+
+def _ask(wires: Sequence[Wire | FarWire]) -> None:
+    """Ask ranks to tell what they have seen so far."""
+    for wire in wires:
+        with contextlib.suppress(OSError):
+            wire.send({"tell": True})
 
 
 def _received(wire: Wire | FarWire) -> dict[str, Any] | None:
@@ -68,9 +82,16 @@ def _together(told: dict[int, dict[str, Any]], ranks: Sequence[Rank]) -> dict[st
             "step_seconds": seen[awaited]["step_seconds"],
             "processes": len(ranks),
             "ranks": {number: one["phases"] for number, one in seen.items()},
+            "meets_after": _meets_after(list(seen.values())),
             "work": _work_of_all(list(seen.values()), len(seen[awaited]["step_seconds"]), len(ranks)),
         }
     return found
+
+
+def _meets_after(seen: Sequence[dict[str, Any]]) -> int:
+    """Return the optimizer steps after which ranks can meet, where some draw from a loader and some do not; else 0."""
+    alike = len({one["loader"] is None for one in seen}) == 1
+    return 0 if alike else max(1, min(one["updates"] for one in seen))
 
 
 def _work_of_all(seen: Sequence[dict[str, Any]], steps: int, ranks: int) -> dict[str, float | None]:

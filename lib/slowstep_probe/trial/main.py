@@ -162,7 +162,12 @@ class Trial:
         """Steady steps between the last block and the one that is open."""
         self.together = self.rank is not None and self.rank.size > 1
         """True if this is one of several ranks."""
-        self.probe = Probe(at_step_boundary=self.at_step_boundary, together=self.together)
+        asked = launch.intervention
+        self.probe = Probe(
+            at_step_boundary=self.at_step_boundary,
+            together=self.together,
+            meets_after=asked.meets_after if asked and self.together else 0,
+        )
         self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
         self.changes: Changes | None = None
         self.ready = self.met = False
