@@ -300,7 +300,7 @@ def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:
     taken = replace(first, baseline=replace(first.baseline, interrupted="steal time"))
     found = judged(tokenize, replace(measured, pairs=[taken, *measured.pairs[1:]]))
 
-    assert ["1 of 14 blocks were still interrupted by other processes"] == found.warnings
+    assert ["1 of 14 blocks were still interrupted: steal time"] == found.warnings
 
 
 def test_a_bound_refutes_without_a_trial(quick: Settings) -> None:
@@ -555,8 +555,9 @@ def test_support_that_fresh_pairs_refute_is_none(batch: Contrast) -> None:
     first, other, again = (judged(batch, record(pairs(around(g)), observed=seen)) for g in (0.2, 0.3, 0.0))
     found = reconsidered([first, replace(other, name="another")], [first, again])
 
-    assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED] == [v.outcome for v in found]
+    assert [Outcome.REFUTED, Outcome.SUPPORTED] == [v.outcome for v in found]
     assert "refuted by fresh ones" in found[0].reason
+    assert (found[0].effect, found[0].reading, found[0].left) == (again.effect, again.reading, again.left)
     assert [first] == reconsidered([first], [other])
 
 
@@ -567,7 +568,7 @@ def test_what_had_to_be_large_is_refuted_by_fresh_pairs_that_show_it_to_be_small
     found = reconsidered([replace(first, least=1.0), replace(first, name="another")], [again])
 
     assert [Outcome.SUPPORTED] * 2 == [first.outcome, again.outcome]
-    assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED] == [v.outcome for v in found]
+    assert [Outcome.REFUTED, Outcome.SUPPORTED] == [v.outcome for v in found]
 
 
 def test_support_whose_size_fresh_pairs_exclude_is_none(batch: Contrast) -> None:

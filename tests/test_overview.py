@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from types import MappingProxyType
 
 import plotly.graph_objects as go
@@ -52,6 +53,7 @@ from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
 from slowstep.text.numbers import signed
 from slowstep.wording.causes import Cause
+from slowstep.wording.held_back import busy
 from slowstep.wording.words import alone, duration, hours, not_measured_again
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -241,6 +243,11 @@ def test_a_machine_that_does_something_else_is_called_busy(concluded: Concluded)
     assert "processor time" not in quiet
     assert told.startswith(quiet)
     assert re.search(r"In \d+ of \d+ blocks other processes took part of the processor time", told)
+    hot = "the device's clock was held down (thermal)"
+    assert busy([SimpleNamespace(interrupted=why) for why in (hot, hot, hot, taken)]) == (
+        f"In 3 of 4 blocks {hot}, and in 1 of 4 blocks other processes took part of the processor time: the same "
+        "minutes show more where nothing else disturbs the run."
+    )
 
 
 @pytest.mark.parametrize(("as_it_is", "changed", "told"), [(92, 0, True), (4, 96, False)])

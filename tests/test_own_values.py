@@ -27,7 +27,7 @@ from slowstep.final.code_changes import changes_page, without_variables
 from slowstep.final.decision import decision_of
 from slowstep.final.decision_record import decision
 from slowstep.final.files import write_files
-from slowstep.final.patch import edited, patch, to_patch
+from slowstep.final.patch import by_hand, edited, patch, to_patch
 from slowstep.investigation import open_lab, read_investigation
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
@@ -281,6 +281,16 @@ def test_a_call_stays_what_it_was(call: str, after: str | None) -> None:
     text = f"{call}\n"
 
     assert edited(text, [change]) == (text if after is None else f"{after}\n")
+
+
+def test_a_call_is_found_under_another_name(tmp_path: Path) -> None:
+    """Its place tells which it is. What can't be edited is named, and so is all of a file that can't be parsed."""
+    change = made(1) | {"place": {"file": "", "line": 1, "column": 4}}
+    assert edited("a = DL(data)\n", [change]) == "a = DL(data, num_workers=4)\n"
+    path = tmp_path / "train.py"
+    for text, left in (("a = DL(data)\n", []), ("a = DL(data, **more)\n", [change]), ("def broken(:\n", [change])):
+        path.write_text(text)
+        assert by_hand({path: [change]}) == left
 
 
 @pytest.mark.parametrize("end", ["\n", ""])

@@ -49,7 +49,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
         parts += notes
         final = lab.folder / "final"
         parts += ["Train with these changes before a line is edited:"]
-        parts += [f"```\nslowstep run --with {shlex.quote(str(final))} -- {command}\n```"]
+        parts += [code(f"slowstep run --with {shlex.quote(str(final))} -- {command}")]
     else:
         shown = "confirmed" if choice.chosen else "shown to pay"
         late = ": no time was left for that" if choice.chosen and choice.chosen.verdict.untried else ""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from slowstep.command.given import arguments, split
 from slowstep.final.choice import Choice
 from slowstep.final.code_changes import changes_page, changes_record, edits
 from slowstep.final.decision_record import decision
-from slowstep.final.patch import PATCH, patch, to_patch
+from slowstep.final.patch import PATCH, by_hand, patch, to_patch
 from slowstep.investigation.lab import Lab
 from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.errors import SettingsError
@@ -33,7 +34,8 @@ def command_files(lab: Lab, choice: Choice, command: Command) -> dict[str, str]:
     fresh = {path: changes for path, changes in by_file.items() if path not in others}
     kept = _text(folder / PATCH) if others and same else ""
     written = kept or patch(fresh, command)
-    notes = [*_of_patch(others, command, written, bool(kept)), *_copied(settings, command, folder / COPIES, same)]
+    notes = [*_of_patch(others, command, written, bool(kept)), *_by_hand(by_hand({} if kept else fresh), command)]
+    notes += _copied(settings, command, folder / COPIES, same)
     return {
         "changes.md": changes_page(lab, choice, command, written, notes),
         **({PATCH: written} if written else {}),
@@ -62,6 +64,16 @@ def _of_patch(others: Sequence[Path], command: Command, written: str, kept: bool
     then = f"`{PATCH}` is the one that was made of it before" if kept else f"`{PATCH}` holds none of its lines"
     none = "no patch is written for it: edit the lines that are named here by hand"
     return [f"{_named(others, command)}, so {then if written else none}."]
+
+
+def _by_hand(left: Sequence[Mapping[str, Any]], command: Command) -> list[str]:
+    """Return the changes that no patch of these files can hold, as a sentence."""
+    if not left:
+        return []
+    named = [f"{one['argument']}={one['after']!r}" for one in left]
+    places = [f"{command.shown(one['place']['file'])}:{one['place']['line']}" for one in left]
+    shown = "; ".join(f"{code(what)} at {code(place)}" for what, place in zip(named, places, strict=True))
+    return [f"**`{PATCH}` lacks these, since what those calls are given can't be told from the text:** {shown}."]
 
 
 def _copied(settings: Settings, command: Command, folder: Path, same: bool) -> list[str]:

@@ -42,15 +42,26 @@ def patch(by_file: Mapping[Path, Sequence[Mapping[str, Any]]], command: Command)
     return "".join(_diff(path, changes, path.relative_to(home)) for path, changes in by_file.items())
 
 
+def by_hand(by_file: Mapping[Path, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+    """Return those of these changes that a patch can't hold, as what the call is given can't be told from its text."""
+    return [one for path, changes in by_file.items() for one in _edited_file(path, changes)[2]]
+
+
 def _diff(path: Path, changes: Sequence[Mapping[str, Any]], name: Path) -> str:
-    try:
-        before = path.read_bytes().decode("utf-8")
-        after = edited(before, changes)
-        compile(after, str(path), "exec", dont_inherit=True)
-    except (OSError, UnicodeDecodeError, cst.ParserSyntaxError, SyntaxError):
-        return ""
+    before, after, _ = _edited_file(path, changes)
     lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{name.as_posix()}", f"b/{name.as_posix()}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _edited_file(path: Path, changes: Sequence[Mapping[str, Any]]) -> tuple[str, str, list[Mapping[str, Any]]]:
+    """Return the text of a file before and after, and the changes that could not be made in it."""
+    try:
+        before = path.read_bytes().decode("utf-8")
+        after, left = _edited(before, changes)
+        compile(after, str(path), "exec", dont_inherit=True)
+    except (OSError, UnicodeDecodeError, cst.ParserSyntaxError, SyntaxError):
+        return "", "", list(changes)
+    return before, after, left
 
 
 def _lines(text: str) -> list[str]:
@@ -60,11 +71,20 @@ def _lines(text: str) -> list[str]:
 
 def edited(source: str, changes: Sequence[Mapping[str, Any]]) -> str:
     """Return the source of a module with the keywords of calls changed; what can't be changed stays as it is."""
+    return _edited(source, changes)[0]
+
+
+def _edited(source: str, changes: Sequence[Mapping[str, Any]]) -> tuple[str, list[Mapping[str, Any]]]:
+    """Return the source with the keywords of calls changed, and the changes that could not be made."""
     wrapper, lines = MetadataWrapper(cst.parse_module(source)), source.split("\n")
-    changes = [_by_letters(one, lines) for one in changes]
-    count = _Counted(changes)
-    wrapper.visit(count)
-    return wrapper.visit(_Keywords([one for i, one in enumerate(changes) if count.found[i] == 1])).code
+    asked = [_by_letters(one, lines) for one in changes]
+    wrapper.visit(named := _Counted(asked))
+    # under another name, which it was imported by, a call is known by its place alone
+    asked = [one if named.found[i] or not one["place"]["column"] else one | {"name": ""} for i, one in enumerate(asked)]
+    wrapper.visit(count := _Counted(asked))
+    edit = _Keywords({i: one for i, one in enumerate(asked) if count.found[i] == 1})
+    after = wrapper.visit(edit).code
+    return after, [one for i, one in enumerate(changes) if i not in edit.made]
 
 
 def _by_letters(made: Mapping[str, Any], lines: Sequence[str]) -> Mapping[str, Any]:
@@ -93,23 +113,27 @@ class _Counted(cst.CSTVisitor):
 class _Keywords(cst.CSTTransformer):
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, changes: Sequence[Mapping[str, Any]]):
+    def __init__(self, changes: Mapping[int, Mapping[str, Any]]):
         super().__init__()
         self.changes = changes
+        self.made: set[int] = set()
+        """The numbers of the changes that were made."""
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         at = self.get_metadata(PositionProvider, original_node).start
-        for one in self.changes:
+        for number, one in self.changes.items():
             if _is_called(one, original_node, at.line, at.column):
-                updated_node = _with_keyword(updated_node, one)
+                before, updated_node = updated_node, _with_keyword(updated_node, one)
+                self.made |= {number} if updated_node is not before else set()
         return updated_node
 
 
 def _is_called(made: Mapping[str, Any], call: cst.Call, line: int, column: int) -> bool:
-    """Return whether a change was made in this call: by its name, and by its place as far as Python told it."""
+    """Return whether a change was made in this call: by its name if it has one, and by its place as far as Python told
+    it."""
     place = made["place"]
     name = made["name"].rpartition(".")[2]
-    return place["line"] == line and place["column"] in (0, column) and name == _last_name(call.func)
+    return place["line"] == line and place["column"] in (0, column) and name in ("", _last_name(call.func))
 
 
 def _last_name(function: cst.BaseExpression) -> str:

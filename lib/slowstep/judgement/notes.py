@@ -9,6 +9,7 @@ from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import STALL, ComparisonResult
 from slowstep.judgement.course import Course
+from slowstep.judgement.disturbed import disturbances
 from slowstep.records import Block, ComparisonRecord, TrialRecord
 from slowstep.text.numbers import percent, percentage
 
@@ -40,7 +41,9 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
-        notes.append(f"pairs measured again because other processes interrupted them: {len(record.redone)}")
+        notes.append(
+            f"blocks measured again, with their pairs, because something interrupted them: {len(record.redone)}"
+        )
     on_device = losses.wrote_into_others(record)
     if on_device:
         notes.append(
@@ -54,9 +57,10 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
                 f"the {which} wrote into {written / 2**20:.0f} MiB of the frozen weights that trials share, so it has "
                 "copies of its own of them"
             )
-    interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
+    interrupted = disturbances(b.interrupted for p in record.pairs for b in (p.baseline, p.treatment))
     if interrupted:
-        notes.append(f"{interrupted} of {2 * len(record.pairs)} blocks were still interrupted by other processes")
+        causes, count = ", ".join(why for why, _ in interrupted), sum(times for _, times in interrupted)
+        notes.append(f"{count} of {2 * len(record.pairs)} blocks were still interrupted: {causes}")
     return notes
 
 

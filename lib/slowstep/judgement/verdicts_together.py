@@ -31,8 +31,9 @@ def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[Verdict]:
     """Return the verdicts, corrected by later ones on the same changes.
 
-    Support is withdrawn that fresh pairs refute, and support that they do not confirm while they exclude its size. The
-    change that looks best of many often owes that to noise (the winner's curse).
+    Support that fresh pairs refute is refuted, and support that they do not confirm while they exclude its size is
+    undecided: the change that looks best of many often owes that to noise (the winner's curse). Such a verdict is that
+    of the fresh pairs alone, which chose nothing.
     """
     later = {v.name: v for v in again if v.effect is not None}
     found = []
@@ -41,16 +42,20 @@ def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[
         against = _against(v, fresh) if fresh and v.outcome is Outcome.SUPPORTED else ""
         if against:
             reason = f"supported by the pairs that found it ({span(v.effect)}), and {against}"
-            found.append(replace(v, outcome=Outcome.INCONCLUSIVE, effect=fresh.effect, reason=reason))
+            outcome = Outcome.REFUTED if against == REFUTED_AGAIN else Outcome.INCONCLUSIVE
+            found.append(replace(fresh, least=v.least, bound=v.bound, outcome=outcome, reason=reason))
         else:
             found.append(v)
     return found
 
 
+REFUTED_AGAIN = "refuted by fresh ones"
+
+
 def _against(v: Verdict, fresh: Verdict) -> str:
     """Return what fresh pairs say against a supported change, as a clause; empty if they say nothing against it."""
     if fresh.outcome is Outcome.REFUTED or fresh.effect.high < 1 + v.least:
-        return "refuted by fresh ones"
+        return REFUTED_AGAIN
     if fresh.outcome is Outcome.INCONCLUSIVE and fresh.tells and fresh.effect.high < v.effect.ratio:
         return f"not confirmed by fresh ones, which exclude that size ({span(fresh.effect)})"
     return ""

@@ -151,7 +151,7 @@ def facts(baseline: Baseline) -> Table:
         ("baseline against itself (A/A)", effect(reading.effect) if baseline.noise else few),
         ("shares and bounds rest on", str(f.evidence)),
         ("smallest effect these pairs could show", percent(baseline.noise) if baseline.noise else few),
-        ("pairs measured again because other processes interrupted them", str(len(baseline.record.redone))),
+        ("blocks measured again, since something interrupted them", str(len(baseline.record.redone))),
     ]
     rows += [("length of a block", _block_length(baseline.block_length))] if baseline.block_length else []
     rows += [("node that these figures are from", baseline.record.node)] if baseline.record.node else []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
+from slowstep.judgement.disturbed import disturbances
 from slowstep.records import Block
 from slowstep.text.numbers import percentage
 
@@ -20,11 +20,8 @@ def busy(blocks: Sequence[Block]) -> str:
     told = [block.interrupted for block in blocks if block.interrupted]
     if not blocks or len(told) / len(blocks) < BUSY:
         return ""
-    ((who, _),) = Counter(one.partition(" took ")[0] for one in told).most_common(1)
-    return (
-        f"In {len(told)} of {len(blocks)} blocks {who} took part of the processor time: the same minutes show more on "
-        "a machine that does nothing else."
-    )
+    shown = ", and in ".join(f"{count} of {len(blocks)} blocks {cause}" for cause, count in disturbances(told))
+    return f"In {shown}: the same minutes show more where nothing else disturbs the run."
 
 
 def quota(blocks: Sequence[Block]) -> str:

@@ -20,7 +20,7 @@ OTHERS_SECONDS = 2.0
 """The seconds that other ranks have once one has told."""
 
 ASKED_SECONDS = 1.0
-"""The seconds after which they are asked to tell at once: those that wait for the first one never do so by themselves."""
+"""The seconds after which they are asked to tell at once, as those can't by themselves that wait for the first one."""
 
 
 def tell_together(ranks: Ranks, result: int) -> NoReturn:
