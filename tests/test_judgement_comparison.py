@@ -15,7 +15,6 @@ from slowstep.judgement.comparison import (
     ComparisonResult,
     Reading,
     change,
-    due,
     log_ratios,
     reading,
     result_of,
@@ -186,12 +185,6 @@ def test_noise_is_never_called_no_effect() -> None:
 def test_less_than_three_pairs_decide_nothing(n: int) -> None:
     """However clear they look, fewer than three pairs are inconclusive, and asking is no error."""
     assert Reading.INCONCLUSIVE == result_of(pairs([0.5] * n)).reading
-
-
-def test_the_last_pair_is_a_look() -> None:
-    """Looks come after 3, 5, 7, 9, 12, 16, 20, 24 and 30 pairs, and after the last pair that the budget allows."""
-    assert [3, 5, 6] == [n for n in range(1, 7) if due(n, most=6)]
-    assert list(LOOKS) == [n for n in range(1, 31) if due(n, most=30)]
 
 
 def test_swapping_the_arms_turns_the_reading_round() -> None:

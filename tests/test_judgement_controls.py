@@ -30,7 +30,7 @@ def test_data_loading_four_times_slower_is_noticed() -> None:
     (moved,) = moved_controls(with_treatment({"data": 0.3}), frozenset({"forward", "backward"}))
 
     assert ("data", 4.0) == (moved.phase, pytest.approx(moved.ratio, rel=0.01))
-    assert "data took 4.00 times its time, which this factor can't cause" == str(moved)
+    assert "data wait took 4.00 times its time, which this factor can't cause" == str(moved)
 
 
 def test_a_control_that_became_faster_has_moved_too() -> None:

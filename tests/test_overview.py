@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import plotly.graph_objects as go
 import pytest
@@ -192,7 +191,7 @@ def test_a_job_of_fewer_tokens_is_told_apart_from_a_faster_one(concluded: Conclu
     shorter = replace(found, decided=replace(found.decision, tokens=0.5))
 
     assert "throughput with" in found.answer
-    assert "throughput a token, on fewer tokens a sample with" in shorter.answer
+    assert "each sample then has fewer tokens, so the job gets shorter by more than that" in shorter.answer
 
 
 def test_the_answer_says_what_was_shown_and_may_not_be_adopted(concluded: Concluded) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from slowstep.launch.surveyed_run import why_no_step
 from slowstep.launch.surveyor import SurveyRecord
 from slowstep.text.numbers import percentage
-from slowstep.wording.words import PHASE_NAMES
+from slowstep.text.phases import PHASE_NAMES
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, way_of
 
 SHOWN_OPTIONS = 12

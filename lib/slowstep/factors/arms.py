@@ -81,7 +81,7 @@ class Contrast:
 
         Where there are any, that run is not the baseline.
         """
-        return {k: v for _, level in self.levels for k, v in level.held_constant.items()}
+        return held_by(self.levels)
 
     def minimum_effect(self, of_run: float) -> float:
         """Return the least gain that supports it, 0.05 for 5 %: the run's, or more where its change needs more."""
@@ -146,9 +146,7 @@ def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Ma
 def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine: Machine) -> Contrast:
     """Return the contrast that changes `levels` together; SettingsError if such settings can't be."""
     levels = tuple(levels)
-    held_constant = {k: v for _, level in levels for k, v in level.held_constant.items()}
-    changed = changes_of(levels)
-    held_constant = {k: v for k, v in held_constant.items() if k not in changed}
+    held_constant, changed = held_by(levels), changes_of(levels)
     name = label(levels)
     base = override(settings, held_constant, name)
     treated = override(base, changed, name)
@@ -161,6 +159,13 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
         untestable=next((r for r in reasons if r), None),
         unmet=next((r for r in (f.unmet(settings.run) for f, _ in levels) if r), None),
     )
+
+
+def held_by(levels: Iterable[tuple[Factor, Level]]) -> dict[str, Any]:
+    """Return what both arms need for levels that are changed together, by key, beside what these set themselves."""
+    levels = tuple(levels)
+    changed = changes_of(levels)
+    return {k: v for _, level in levels for k, v in level.held_constant.items() if k not in changed}
 
 
 def changes_of(levels: Iterable[tuple[Factor, Level]]) -> dict[str, Any]:

@@ -35,7 +35,6 @@ class Binding(StrEnum):
     """The places where a change can be made."""
 
     TRAINING_ARGUMENTS = "TrainingArguments"
-    DATA_LOADER = "DataLoader"
     OPTIMIZER = "optimizer"
     MODEL = "model"
     TORCH = "torch"

@@ -69,8 +69,10 @@ def _refused(m: Measured, choice: Choice) -> Refused:
     what = "other training" if verdict.meaning is Meaning.SEMANTICS else "other rounding"
     why = [f"it is {what} ({verdict.changes}), which the parameter file does not allow"] * (not permitted)
     why += [f"the parameter file keeps {name} as it is" for name in kept]
-    lines = [f"{verdict.meaning}: true"] * (not permitted)
-    lines += [f"never: [{', '.join(n for n in allow.never if n not in kept)}]"] * bool(kept)
+    classes = [name for name in ("numerics", "semantics") if getattr(allow, name) or name == str(verdict.meaning)]
+    lines = [f"{name}: true" for name in classes]  # the whole section, as it stands in the place of the old one
+    never = [name for name in allow.never if name not in kept]
+    lines += [f"never: [{', '.join(never)}]"] * bool(kept or never)
     return Refused(verdict=verdict, why=", and ".join(why), remedy=f"allow: {{{', '.join(lines)}}}")
 
 

@@ -32,6 +32,7 @@ from slowstep.wording.words import (
     measured_again,
     money,
     proviso,
+    rate,
 )
 
 
@@ -54,7 +55,7 @@ def decision(lab: Lab, choice: Choice) -> str:
 
 def _context(lab: Lab) -> str:
     before, facts = lab.baseline.projection, lab.baseline.facts
-    text = f"Measured on {escape(lab.machine)}, at {facts.throughput.samples_per_second:.2f} samples/s."
+    text = f"Measured on {escape(lab.machine)}, at {rate(facts.throughput.samples_per_second)} samples/s."
     job = f" The real job takes {_hours(before)} with the configuration as it was.{proviso(facts)}" if before else ""
     changes = f" {escape(course(lab.baseline.courses))}" if lab.baseline.courses else ""
     return text + job + changes

@@ -144,7 +144,7 @@ def missed(lab: Lab, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
 
 
 def confirmed(lab: Lab, picks: Sequence[Pick]) -> Measured:
-    """Return the verdict on a combination against the baseline, from pairs that chose nothing."""
+    """Return the verdict on a combination against the baseline, from fresh pairs. Each such try counts among all."""
     combined = combine(lab.settings, with_conditions(picks), lab.machine)
     found = lab.judge([combined], CONFIRMED, purpose=CONFIRMATION)[0]
     return replace(found, contrast=replace(found.contrast, levels=tuple(picks)))

@@ -192,13 +192,13 @@ class Lab(Shown):
         return [m.verdict for m in self.judge(comparison_family(self.settings, section, self.machine), section)]
 
     def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
-        """Return verdicts on `contrasts`, corrected together (Holm) as the comparison family `name`.
+        """Return verdicts on `contrasts`, corrected (Holm) as the comparison family `name`, with what is in it already.
 
         Contrasts that a bound refutes are not measured, unless the budget is exhaustive. Another `purpose` takes new
         pairs.
         """
         self._measure_ceilings(contrasts)
-        found = []
+        found, many = [], len(contrasts) + self._others(name, [c.name for c in contrasts])
         for contrast in by_promise(contrasts, self._known):
             prior = self.evidence.prior(contrast)
             known = self._was_measured(contrast, purpose)
@@ -211,7 +211,7 @@ class Lab(Shown):
                 found.append(Measured(contrast=contrast, verdict=self._not_reached(prior), record=None))
             else:
                 part = 1.0 if purpose else self.for_hypotheses
-                found.append(self._measure(contrast, prior, part, comparisons=len(contrasts), purpose=purpose))
+                found.append(self._measure(contrast, prior, part, comparisons=many, purpose=purpose))
         return self.keep(found, name)
 
     def _needs_trial(self, contrast: Contrast, left: float) -> bool:
@@ -300,11 +300,19 @@ class Lab(Shown):
         return self.measurer is not None and self._left(1.0) > self._launch_seconds + took
 
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
-        """Put what was measured among the notebook's verdicts, corrected together as the comparison family `name`."""
-        corrected = holm([m.verdict for m in found])
+        """Put what was measured among the notebook's verdicts, as a part of the comparison family `name`.
+
+        The verdicts are corrected together, for the number of all that are in the family by now: each try counts.
+        """
+        corrected = holm([m.verdict for m in found], others=self._others(name, [m.verdict.name for m in found]))
         kept = [replace(m, verdict=v, family=name) for m, v in zip(found, corrected, strict=True)]
         self._families.setdefault(name, {}).update({m.verdict.name: m for m in kept})
         return kept
+
+    def _others(self, family: str, names: Sequence[str]) -> int:
+        """Return the comparisons of a family that were measured before, without those of `names`."""
+        known = self._families.get(family, {})
+        return sum(m.verdict.effect is not None for name, m in known.items() if name not in names)
 
     @property
     def measured(self) -> list[Measured]:

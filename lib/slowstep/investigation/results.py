@@ -98,7 +98,12 @@ class Refused:
     why: str
     """A clause: "not allowed by the parameter file (allow.numerics)"."""
     remedy: str = ""
-    """What would let it in: "allow.numerics: true"; empty where nothing in the parameter file would."""
+    """What would let it in, as the whole section: `allow: {numerics: true}`; empty where nothing in the file would."""
+
+    @property
+    def file(self) -> str:
+        """Return the file in which the remedy stands. A command's is made by the kit, in the folder of its records."""
+        return "investigation.yaml" if self.verdict.lines else "the parameter file"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,11 +105,6 @@ def result_of(pairs: Sequence[Pair]) -> ComparisonResult:
     )
 
 
-def due(n: int, most: int) -> bool:
-    """Return whether there is a look after `n` pairs. The last pair, number `most`, always brings one."""
-    return n in LOOKS or n >= most
-
-
 def _work(pairs: Sequence[Pair]) -> np.ndarray:
     """Return the work of both blocks of each pair, shape (2, n)."""
     return np.array(works(*sides(pairs)))

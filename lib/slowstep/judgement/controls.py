@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from slowstep.judgement.throughput import sides, works
 from slowstep.records import Pair
+from slowstep.text.phases import phase_named
 
 CONTROLS = ("data", "host_to_device", "forward", "backward", "optimizer")
 MOVED = math.log(1.10)
@@ -35,7 +36,7 @@ class Moved:
     ratio: float
 
     def __str__(self) -> str:
-        return f"{self.phase} took {self.ratio:.2f} times its time, which this factor can't cause"
+        return f"{phase_named(self.phase)} took {self.ratio:.2f} times its time, which this factor can't cause"
 
 
 def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved]:

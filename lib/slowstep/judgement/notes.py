@@ -35,7 +35,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
             "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
             f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
-    if exact and losses.same(record, reorders_draws=True) is None:
+    if exact and losses.same(record, reorders_draws=True) is None and losses.same(record) is None:
         notes.append("the mean losses of both arms can't be compared, so it rests on the class that it is exact")
     notes += _start_notes(record, read.effect.ratio)
     if not (record.baseline.settled and record.treatment.settled):

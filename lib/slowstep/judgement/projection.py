@@ -90,14 +90,14 @@ def project(
         job = replace(job, samples=known)
         settings = replace(settings, job=job)
     pace, half = (stalls * x for x in _pace_of_job(job.samples, noise))
-    alone = None
+    low, high, alone = max(0.0, pace - half), pace + half, None
     if change:
         slower = [math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs]
         ratio = paired(slower, launches(change.pairs))
         spread = math.hypot(half / pace, ratio.half)
         alone = (pace * ratio.low, pace * ratio.high)
         pace *= ratio.ratio
-        half = pace * spread
+        low, high = (pace * math.exp(end) for end in (-spread, spread))
     blocks = [p.treatment for p in (change or noise).pairs]
     per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
     steps = math.ceil(_steps_of_epoch(settings, trial, per_step) * job.epochs)
@@ -116,8 +116,8 @@ def project(
     return Projection(
         parts=parts,
         seconds=rest + training,
-        low=rest + samples * max(0.0, pace - half),
-        high=rest + samples * (pace + half),
+        low=rest + samples * low,
+        high=rest + samples * high,
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,

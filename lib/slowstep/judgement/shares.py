@@ -26,9 +26,6 @@ from scipy import special
 
 from slowstep.judgement.intervals import Interval
 
-NOMINAL = 0.95
-"""The coverage that the intervals claim."""
-
 P = 0.03
 """Two-sided p of each of the two intervals. It is below 5 % because the intervals are only approximate."""
 

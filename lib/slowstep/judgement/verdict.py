@@ -22,6 +22,7 @@ from slowstep.judgement.throughput import sides, speed_up, works
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.text.numbers import MOST, percent, percentage, spanned, told_apart
+from slowstep.text.phases import phase_named
 from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 from slowstep_probe.measured import WHY_NOT
@@ -99,6 +100,8 @@ class Verdict(Shown):
     @property
     def order(self) -> str:
         """Return the change as what to do: "Set dataloader_num_workers=4"."""
+        if self.shown.startswith("without "):
+            return f"Train {self.shown}"
         return f"{'Change' if self.lines else 'Set'} {self.shown}"
 
     @property
@@ -196,10 +199,13 @@ def judge(
     baseline, treatment = zip(*((p.baseline, p.treatment) for p in record.pairs), strict=True)
     read, left = result_of(record.pairs), _time_lost(record.treatment, treatment)
     had = {phase: share.mean for phase, share in _time_lost(record.baseline, baseline).items() if phase in PASSES}
+    outcome, reason = _weigh(read, minimum)
+    # a gain that is shown, and reaches a minimum effect below what counts as equal, is one
+    small = outcome is Outcome.SUPPORTED and read.reading is Reading.EQUAL
     verdict = replace(
         prior,
         effect=read.effect,
-        reading=read.reading,
+        reading=Reading.FASTER if small else read.reading,
         status=Status.OK,
         left={phase: share.lower for phase, share in left.items()},
         before=_shares(baseline) | had,
@@ -225,7 +231,6 @@ def judge(
                 "that: for this program it is other training"
             )
             return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
-    outcome, reason = _weigh(read, minimum)
     weighed = outcome
     if outcome is Outcome.REFUTED and read.effect.median and _fewer_stalls(record.pairs, minimum):
         outcome = Outcome.INCONCLUSIVE
@@ -241,7 +246,7 @@ def judge(
     if outcome is Outcome.REFUTED and missed:
         outcome = Outcome.INCONCLUSIVE
         reason = (
-            f"the baseline stalls now and then in {' and '.join(missed)}, where it spends "
+            f"the baseline stalls now and then in {' and '.join(map(phase_named, missed))}, where it spends "
             f"{' and '.join(map(percentage, missed.values()))} of its time, and these pairs met too little of that to "
             "say what the change brings"
         )

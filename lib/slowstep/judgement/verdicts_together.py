@@ -10,18 +10,19 @@ from slowstep.judgement.intervals import NOMINAL_P
 from slowstep.judgement.verdict import Outcome, Verdict, span
 
 
-def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def holm(verdicts: Sequence[Verdict], others: int = 0) -> list[Verdict]:
     """Correct support by Holm's method (Scandinavian Journal of Statistics 6, 1979), over the comparisons measured.
 
-    A p at one look stands for a p over all looks that is OVERALL_P / NOMINAL_P times as large.
+    A p at one look stands for a p over all looks that is OVERALL_P / NOMINAL_P times as large. `others` were measured
+    before, and count as if each of them were to be corrected still: they are not looked at again.
     """
     measured = sorted((v for v in verdicts if v.effect is not None), key=lambda v: v.effect.p)
     rejected, still = set(), True
     for i, verdict in enumerate(measured):
-        still = still and verdict.effect.p * (len(measured) - i) <= NOMINAL_P
+        still = still and verdict.effect.p * (len(measured) + others - i) <= NOMINAL_P
         if not still and verdict.outcome is Outcome.SUPPORTED:
             rejected.add(verdict.name)
-    reason = f"not told from chance after correcting for {len(measured)} comparisons (Holm at {OVERALL_P:.0%})"
+    reason = f"not told from chance after correcting for {len(measured) + others} comparisons (Holm at {OVERALL_P:.0%})"
     return [
         replace(v, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}; {v.reason}") if v.name in rejected else v
         for v in verdicts

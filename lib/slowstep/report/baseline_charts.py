@@ -12,7 +12,8 @@ from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES
 from slowstep.report.chart import BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, WINE, YELLOW, Chart
 from slowstep.text.numbers import percent, percentage
-from slowstep.wording.words import PHASE_NAMES, duration, share, share_span
+from slowstep.text.phases import PHASE_NAMES
+from slowstep.wording.words import duration, share, share_span
 
 PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, WINE, GREEN, PURPLE, VERMILION, BROWN, GREY)
 OUTLIER = 2.0
@@ -150,4 +151,6 @@ def _why_not(v: Verdict, minimum_effect: float) -> str:
     """Return why a bound does not refute, in words."""
     if v.bound.ratio - 1 >= max(minimum_effect, v.least):
         return "no, it leaves room for the minimum effect"
-    return "no, too few steps were seen to exclude rare stalls" if not v.bound.suffices else "no"
+    if v.bound.suffices:
+        return "no"
+    return "no, too few steps were seen to exclude rare stalls" if v.bound.evidence else "no, it is not sure enough"

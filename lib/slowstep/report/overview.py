@@ -37,13 +37,14 @@ from slowstep.report.actions import Action, actions, within
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
 from slowstep.text.numbers import percent
+from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course, perhaps, surely
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import remains
 from slowstep.wording.still_open import more_lost
-from slowstep.wording.words import PHASE_NAMES, SIGNS, change_of_job, duration, effect, share, size
+from slowstep.wording.words import SIGNS, change_of_job, duration, effect, share, size
 
 FEWER = 0.05
 """The part of its tokens that a sample must lose for that to be said beside a job's hours."""
@@ -146,8 +147,8 @@ class Overview:
             return f"Nothing is decided yet: {self.undecided}."
         if adopted and before and after:
             assumed = f", if {after.assumed}" if after.assumed else ""
-            whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput{self._fewer_tokens}"
-            return f"{whole}{self._with}{assumed}.{self._besides}"
+            whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput"
+            return f"{whole}{self._with}{assumed}{self._fewer_tokens}.{self._besides}"
         if adopted:
             why = f": {self.unprojected}" if self.unprojected else ""
             unknown = "" if self.course or self.fails else f" How long the whole job takes is not known{why}."
@@ -174,7 +175,8 @@ class Overview:
     def _fewer_tokens(self) -> str:
         """What has to be said of a job that becomes shorter than its throughput says: it trains on fewer tokens."""
         tokens = self.decision.tokens
-        return " a token, on fewer tokens a sample" if tokens is not None and tokens < 1 - FEWER else ""
+        fewer = "; each sample then has fewer tokens, so the job gets shorter by more than that"
+        return fewer if tokens is not None and tokens < 1 - FEWER else ""
 
     @property
     def _untestable(self) -> str:
@@ -233,8 +235,8 @@ class Overview:
         nothing = f" {NOTHING_LEFT}" if left is not None and left.loses_nothing else ""
         if self.single:
             return (
-                f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since these "
-                f"pairs have chosen nothing.{nothing}"
+                f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since this "
+                f"change was not picked by these pairs.{nothing}"
             )
         return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{nothing}"
 
@@ -273,9 +275,8 @@ class Overview:
         if self.noise is None or not math.isfinite(self.noise):
             return f"{self.busy} {self.perhaps}".strip()
         told = (
-            "A few pairs of the run with itself differ by chance alone, and a gain of "
-            f"{percent(self.noise)} could have been told from that. Comparisons with more pairs can show less; noisier "
-            "changes need more."
+            f"Compared with itself, the run differs by chance. A gain of {percent(self.noise)} or more can be told "
+            "from that by as many pairs; more pairs show smaller gains."
         )
         if self.noise >= NOTHING_TOLD:
             told = (
@@ -379,6 +380,8 @@ def _blocks(compared: Sequence[ComparisonRecord]) -> list[Block]:
 
 def _headline(baseline: Summary) -> str:
     """Return the clause on the phase that takes the largest part of the time."""
+    if not baseline.shares:
+        return ""
     phase, largest = max(((phase, s.mean) for phase, s in baseline.shares.items()), key=lambda one: one[1])
     what = "most" if largest > 0.5 else "the largest part"
     return f"{what} of the step is {PHASE_NAMES[phase]} ({share(largest)})"

@@ -16,7 +16,8 @@ from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import GREEN, GREY, Chart
 from slowstep.report.contrast import text_on
 from slowstep.report.overview import Overview
-from slowstep.wording.words import PHASE_NAMES, alone, cost, decimals_more, duration, hours, money, phase_named, share
+from slowstep.text.phases import PHASE_NAMES, phase_named
+from slowstep.wording.words import alone, cost, decimals_more, duration, hours, money, share
 
 NOW, AFTER = "now", "with the changes"
 

@@ -13,6 +13,7 @@ from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
 from slowstep.text.numbers import percent
+from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course, perhaps, surely
@@ -20,13 +21,13 @@ from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
-    PHASE_NAMES,
     hours,
     left_out,
     measured_again,
     money,
     not_measured_again,
     proviso,
+    rate,
     share,
     strength,
 )
@@ -91,7 +92,7 @@ def baseline_conclusion(
     where = ", ".join(f"{PHASE_NAMES[phase]} {share(s)}" for phase, s in largest)
     parts = [f"**{escape(sentence(baseline.fails))}** What follows is of the steps before."] if baseline.fails else []
     parts.append(
-        f"**The step's time goes to {where}.** The run trains {f.throughput.samples_per_second:.2f} samples/s. "
+        f"**The step's time goes to {where}.** The run trains {rate(f.throughput.samples_per_second)} samples/s. "
         f"{_against_itself(baseline, minimum_effect)}"
     )
     if baseline.mfu is not None and baseline.peak is not None:
@@ -102,7 +103,7 @@ def baseline_conclusion(
     if baseline.projection:
         cost = escape(money(baseline.projection))
         costs = f" and costs {cost}" if cost else ""
-        assumed = f" Here {baseline.projection.assumed}." if baseline.projection.assumed else ""
+        assumed = f" Here {escape(baseline.projection.assumed)}." if baseline.projection.assumed else ""
         parts.append(
             f"The real job takes {hours(baseline.projection)}{costs}, all costs included.{assumed}{proviso(f)}"
         )

@@ -12,7 +12,8 @@ from slowstep.records import PHASES
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import Chart, Table
 from slowstep.report.contrast import text_on
-from slowstep.wording.words import NOT_MEASURED, PHASE_NAMES, effect, share, share_span, size
+from slowstep.text.phases import PHASE_NAMES
+from slowstep.wording.words import NOT_MEASURED, effect, share, share_span, size
 
 ONE_PROCESS = "This run trains in one process."
 
@@ -84,7 +85,7 @@ def skewed(found: Skew) -> str:
     """Return in words which rank keeps the others waiting."""
     name = PHASE_NAMES[found.phase]
     where = "between the phases" if name == "other" else f"in {name}"
-    rest = "" if found.covered >= 0.7 else f", {share(found.covered)} of what they wait for it"
+    rest = "" if found.covered >= 0.7 else f", which explains {share(found.covered)} of what they wait for it"
     return (
         f"Rank {found.rank} keeps the others waiting: {where} it takes {share_span(found.share)} of the time longer "
         f"than they do{rest}."

@@ -78,9 +78,7 @@ def _numbered(title: str, lines: list[str]) -> str:
 
 def refusal(refused: Refused) -> str:
     """Return why a change is not adopted, and what would let it in, as a clause in Markdown."""
-    # a command's parameter file is made by the kit, in the folder of its records
-    file = "investigation.yaml" if refused.verdict.lines else "the parameter file"
-    remedy = f"; {code(refused.remedy)} in {file} allows it" if refused.remedy else ""
+    remedy = f"; {code(refused.remedy)} in {refused.file} allows it" if refused.remedy else ""
     return f"{escape(refused.why)}{remedy}"
 
 

@@ -13,17 +13,17 @@ from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import Throughput, throughput
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status, TrialRecord
 from slowstep.report.chart import Table
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.text.numbers import percent
+from slowstep.text.phases import PHASE_NAMES
 from slowstep.wording.lost import gain_without
 from slowstep.wording.words import (
     NOT_MEASURED,
-    PHASE_NAMES,
     duration,
     effect,
     hours,
@@ -190,13 +190,19 @@ def trial_time(baseline: Baseline) -> Table:
 
 
 def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
-    """List the combination with the highest throughput for each level of `factor`; the baseline counts as one."""
+    """List the combination with the highest throughput for each level of `factor`; the baseline counts as one.
+
+    Only what is certainly faster than the baseline takes its place.
+    """
     if not cells:
         return Table([], empty=NO_COMBINATION)
     now = show(CATALOGUE[factor].current(cells[0].contrast.baseline.settings.run))
     best: dict[str, tuple[float, str, str]] = {now: (0.0, "baseline", "the reference")}
-    for m in (m for m in cells if m.verdict.effect):
+    told = [m for m in cells if m.verdict.effect and m.verdict.tells and m.verdict.outcome is not Outcome.NOT_TESTABLE]
+    for m in told:
         level = next((show(level.value) for f, level in m.contrast.levels if f.name == factor), now)
+        if level == now and m.verdict.effect.low <= 1:
+            continue
         best[level] = max(best.get(level, (-1.0, "", "")), (m.verdict.gain, m.verdict.name, effect(m.verdict.effect)))
     return Table(
         [{factor: level, "best": name, "effect [interval]": shown} for level, (_, name, shown) in best.items()]
@@ -280,7 +286,8 @@ def job(baseline: Baseline) -> Table:
         }
     )
     if p.price_per_hour is not None:
-        rows.append({"part": f"cost at {p.price_per_hour:g} {p.currency}/h", "time": money(p), "share": ""})
+        each = f" for each of {p.devices} devices" if p.devices > 1 else ""
+        rows.append({"part": f"cost at {p.price_per_hour:g} {p.currency}/h{each}", "time": money(p), "share": ""})
     return Table(rows)
 
 

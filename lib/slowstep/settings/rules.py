@@ -264,6 +264,8 @@ def _training(s: Settings) -> Iterator[Problem]:
     for name in ("gradient_checkpointing_kwargs", "accelerator_config"):
         if isinstance(s.training_arguments.get(name), str):
             yield at + name, "found a text; write it as a mapping, each key on a line of its own."
+    if s.job.epochs and isinstance(most := s.training_arguments.get("max_steps"), int) and most > 0:
+        yield at + "max_steps", f"training ends after {most} steps, and job.epochs says that it does not; remove one."
     if s.training("bf16") and s.training("fp16"):
         yield at + "bf16", "bf16 and fp16 are both true; choose one."
     if s.training_arguments.get("output_dir") is not None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from slowstep.judgement.course import Course
 from slowstep.text.numbers import percentage
+from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
-from slowstep.wording.words import duration, phase_named
+from slowstep.wording.words import duration
 
 ONCE = "That was seen at one time alone, so something else on this machine may have done it; more minutes would tell."
 """What has to be said of a change that no second time has shown."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from slowstep.judgement.suspects import WAITING, Suspect
 from slowstep.text.numbers import spanned
+from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
-from slowstep.wording.words import phase_named, share_span
+from slowstep.wording.words import share_span
 
 LOST_IN = {
     "forward": "in the forward pass",

@@ -14,26 +14,6 @@ from slowstep.text.numbers import digits, percentage
 
 NOT_MEASURED = "not measured"
 
-PHASE_NAMES = {
-    "data": "data wait",
-    "host_to_device": "copy to device",
-    "forward": "forward",
-    "backward": "backward",
-    "communication": "communication",
-    "optimizer": "optimizer",
-    "log": "logging",
-    "save": "saving",
-    "evaluate": "evaluating",
-    "other": "other",
-}
-"""The phases as reports name them."""
-
-IN_SENTENCES = {
-    "evaluate": "running the model without training it (evaluating, generating or acting)",
-    "other": "time between the phases",
-}
-"""The phases that sentences name at more length."""
-
 SIGNS = {
     Outcome.SUPPORTED: "✔ supported",
     Outcome.REFUTED: "✘ refuted",
@@ -52,11 +32,6 @@ SCALES = (
 )
 """The seconds from which on a duration has a unit, the seconds of that unit, the number of units from which on they
 have no decimal, and the unit's name."""
-
-
-def phase_named(phase: str) -> str:
-    """Return a phase as the name of something in a sentence."""
-    return IN_SENTENCES.get(phase, PHASE_NAMES[phase])
 
 
 def sign(verdict: Verdict) -> str:
@@ -173,12 +148,16 @@ def size(count: float | None) -> str:
     """Return bytes as MiB or GiB."""
     if count is None:
         return NOT_MEASURED
-    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+    if count >= 2**30:
+        return f"{count / 2**30:.2f} GiB"
+    return f"{count / 2**20:.0f} MiB" if count >= 2**20 or count == 0 else f"{count / 2**10:.0f} KiB"
 
 
 def rate(value: float | None) -> str:
     """Return a rate with a sensible number of digits."""
-    return NOT_MEASURED if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    if value is None:
+        return NOT_MEASURED
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.2g}"
 
 
 def share(value: float | None) -> str:
@@ -214,7 +193,7 @@ def not_measured_again(how: str) -> str:
 
 def left_out(names: Sequence[str]) -> str:
     """Return which changes are left out of the configuration to train with, and why, as a clause."""
-    return f"left out, not missed in combination, not confirmed or not paying in this job: {', '.join(names)}"
+    return f"left out, since not missed beside the rest, not confirmed, or not paying in this job: {', '.join(names)}"
 
 
 def strength(verdict: Verdict) -> str:

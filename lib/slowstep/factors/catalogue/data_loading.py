@@ -126,7 +126,7 @@ FACTORS = (
         hypothesis="Batches are prepared in the training process; worker processes would prepare them meanwhile.",
         cause=changed(
             "Waiting for batches that too few processes prepare",
-            "Keeping more loader workers than pay for themselves, what starting them takes included,",
+            "Starting and keeping more loader workers than pay for themselves",
         ),
         meaning=Meaning.EXACT,
         changes="nothing in training; needs memory and cores for the worker processes",

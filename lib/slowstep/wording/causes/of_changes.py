@@ -10,9 +10,10 @@ from slowstep.judgement.explaining import eases, names
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.text.numbers import percent
+from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
 from slowstep.wording.causes.cause import MOST_SHOWN, Cause
-from slowstep.wording.words import effect, phase_named, time_taken
+from slowstep.wording.words import effect, time_taken
 
 
 def factor_cause(v: Verdict, ratio: float, text: str) -> Cause:

@@ -13,11 +13,12 @@ from slowstep.judgement.suspects import LOOP, PASSES, Suspect, function_at
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Verdict
 from slowstep.text.numbers import percent
+from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
 from slowstep.wording.causes.cause import MOST_SHOWN, Cause
 from slowstep.wording.causes.of_changes import also, costs, factor_cause, no_more_than, taken_by
 from slowstep.wording.lost import consists, gain_without, takes
-from slowstep.wording.words import effect, phase_named, share, share_span
+from slowstep.wording.words import effect, share, share_span
 
 MOST_LEFT = 0.5
 """The part of a phase's lost time from which on changes that are not its cause leave most of it."""
@@ -27,8 +28,8 @@ def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     """Return the cause of a phase whose loss an undecided change takes away."""
     text = (
         f"{takes(suspect)}; {suspect.why}. "
-        f"Under {v.shown} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
-        "chance here: more pairs, or a quieter machine, would decide it."
+        f"Under {v.shown} most of it is gone. What that brings over the whole, {effect(v.effect)}, could not be told "
+        "from chance here: more pairs, or a quieter machine, would decide it."
     )
     return Cause(
         factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share, still_open=text
@@ -180,9 +181,9 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> 
     gone_under = relieving(suspect, verdicts)
     shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(gone_under, key=lambda v: -v.gain)[:MOST_SHOWN]]
     if shown and all(v.meaning is Meaning.DIAGNOSTIC for v in gone_under):
-        return f"It is gone under {', '.join(shown)}."
+        return f"Most of it is gone under {', '.join(shown)}."
     if shown:
-        return f"It is gone under {', '.join(shown)}, and these pairs do not show the run to be faster by that."
+        return f"Most of it is gone under {', '.join(shown)}, and these pairs do not show the run to be faster by that."
     if waiting := not_reached(suspect, verdicts):
         names = ", ".join(v.shown for v in waiting[:MOST_SHOWN])
         if len(waiting) == 1:
