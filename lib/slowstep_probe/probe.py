@@ -37,7 +37,6 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -46,9 +45,8 @@ import torch
 import torch.utils.data.dataloader as loading
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from slowstep_probe import batch_work, devices
+from slowstep_probe import batch_work
 from slowstep_probe.batches import Batches
-from slowstep_probe.children import Forked, TheOneThatTrains
 from slowstep_probe.clock import Clock, HostClock
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.loader_workers import Workers
@@ -56,8 +54,10 @@ from slowstep_probe.looks import looking
 from slowstep_probe.measured import Block, Steps
 from slowstep_probe.modes import Modes
 from slowstep_probe.outermost import Outermost
+from slowstep_probe.patches import Patches
 from slowstep_probe.step_losses import StepLosses
 from slowstep_probe.tape import Tape
+from slowstep_probe.training_thread import TrainingThread
 
 UNSEEN = 128
 """Backward passes without any sign of an optimizer step, after which each of them is taken for one."""
@@ -93,7 +93,7 @@ class Probe:
         self.tape = Tape(clock or HostClock(), self.fetched.training)
         self.losses = StepLosses()
         self._modes = Modes()
-        self._outermost = Outermost(self._forward_begins, self._forward_ended, is_inside=self._within_or_beside)
+        self._outermost = Outermost(self._forward_begins, self._forward_ended, is_inside=self._is_within_or_elsewhere)
         self._trained = False
         """True if a step ends at the next step boundary; False before the first step."""
         self.optimizer: torch.optim.Optimizer | None = None
@@ -110,8 +110,7 @@ class Probe:
         """The device that the loss of the last step lies on."""
         self._backwards = False
         """True if a backward pass was made; gradients can also be asked for by themselves."""
-        self._thread: int | None = None
-        """The thread that trains; None while that is not known."""
+        self._thread = TrainingThread(lambda: self._backwards or self._stepped, self._begin_in_child)
         self._fed_beside = False
         """True if the batches are fetched in another thread."""
         self._in_closure = False
@@ -131,10 +130,6 @@ class Probe:
         self._unannounced = 0
         """Backward passes since a loader was asked or a model was called, either of which can begin a step."""
         self._late = LateImports()
-        self._right = TheOneThatTrains()
-        self._forked = Forked(self._is_child)
-        self._aside = False
-        """True in a process that does not train, beside the one that does."""
         self._depth = 0
         self.annotation: Callable[[str], Any] | None = None
         """A function that returns a context, which names a phase in the profile; None while nothing is profiled."""
@@ -144,7 +139,7 @@ class Probe:
         """True if the boundary that is due was not passed where a loader was asked that may not feed the training."""
         self._batch_begins = True
         self._at_boundary = False
-        self._undo: list[Callable[[], None]] = []
+        self._patches = Patches()
 
     @property
     def clock(self) -> Clock:
@@ -197,7 +192,7 @@ class Probe:
 
     def of_training(self, errors: Mapping[int, BaseException]) -> BaseException | None:
         """Return the error that ended the thread that trains, of those that ended threads; None if it is another."""
-        return None if self._thread is None else errors.get(self._thread)
+        return self._thread.ended_by(errors)
 
     # -- blocks --
 
@@ -255,8 +250,7 @@ class Probe:
         """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
         if self._boundary_due and self._depth == 0 and not self._at_boundary:
             self._boundary_due = self._put_off = False
-            if (self._backwards or self._stepped) and not self._right.taken():
-                self._aside = True
+            if not self._thread.takes_right():
                 return
             if self._trained:
                 self.tape.end_step()
@@ -269,10 +263,8 @@ class Probe:
             if not self.tape.marks:
                 self.tape.mark("other")
 
-    def _is_child(self) -> None:
-        """Begin anew in a process that was forked. It may feed the training, evaluate, or be the one that trains."""
-        self._aside = self._aside or self._backwards or self._stepped  # a look at a batch is no training
-        self._boundary_due, self._thread = False, None
+    def _begin_in_child(self) -> None:
+        self._boundary_due = False
 
     # -- places --
 
@@ -283,8 +275,7 @@ class Probe:
         try:
             yield self
         finally:
-            while self._undo:
-                self._undo.pop()()
+            self._patches.remove()
 
     def _attach(self) -> None:
         self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked, after=self._iterator_made)
@@ -302,30 +293,18 @@ class Probe:
         self._late.on("transformers.trainer", self._attach_trainer)
         # callbacks that copy a checkpoint elsewhere; those on log and evaluate are called inside of Trainer's own
         self._late.on("transformers.trainer_callback", lambda it: self._wrap(it.CallbackHandler, "on_save", "save"))
-        self._undo.append(self._late.remove)
-        self._after(torch.amp.GradScaler, "step", self._not_used)
-        self._after(torch.optim.Optimizer, "__init__", self._optimizer_made)
+        self._patches.on_removal(self._late.remove)
+        self._patches.after(torch.amp.GradScaler, "step", self._not_used)
+        self._patches.after(torch.optim.Optimizer, "__init__", self._optimizer_made)
         hooks = (
             register_optimizer_step_pre_hook(self._optimizer_steps),
             register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
         )
-        self._undo += [hook.remove for hook in hooks] + [self._outermost.remove]
+        for remove in (*(hook.remove for hook in hooks), self._outermost.remove):
+            self._patches.on_removal(remove)
         self._outermost.attach()
 
-    def _after(self, owner: Any, name: str, then: Callable[[], None]) -> None:
-        """Have a function called after each call of a method, outside of any phase."""
-        original = owner.__dict__[name]
-
-        @functools.wraps(original)
-        def followed(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            then()
-            return result
-
-        setattr(owner, name, followed)
-        self._undo.append(lambda: setattr(owner, name, original))
-
-    def _optimizer_made(self) -> None:
+    def _optimizer_made(self, *_: Any, **__: Any) -> None:
         self._has_optimizer = True
 
     def _attach_trainer(self, module: Any) -> None:
@@ -341,15 +320,14 @@ class Probe:
         before: Callable[..., int | None] = lambda *_, **__: None,
         after: Callable[..., None] = lambda *_: None,
     ) -> None:
-        original = owner.__dict__[name]
+        """Mark a phase around each call of a function of a class or a module, with what is done before and after it."""
 
-        @functools.wraps(original)
-        def marked(*args: Any, **kwargs: Any) -> Any:
+        def marked(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(*args, **kwargs)
-            if phase == "backward":
-                self._trains_here()
-            if self._beside(fetching=phase == "data"):
+            if phase == "backward" and self._depth == 0:
+                self._thread.is_here()
+            if self._thread.is_elsewhere(fetching=phase == "data"):
                 result = original(*args, **kwargs)
                 if phase == "data":
                     after(result, *args)
@@ -368,27 +346,10 @@ class Probe:
             after(result, *args)
             return result
 
-        setattr(owner, name, marked)
-        self._undo.append(lambda: setattr(owner, name, original))
+        self._patches.around(owner, name, marked)
 
-    def _trains_here(self) -> None:
-        """Take this thread for the one that trains, unless another one is within a phase."""
-        if self._depth == 0:
-            self._thread = threading.get_ident()
-
-    def _beside(self, fetching: bool = False) -> bool:
-        """Return whether this thread is not the one that trains, or only records what another one will run.
-
-        Until the thread is known that trains, one that only fetches is not.
-        """
-        if self._aside or devices.is_capturing():
-            return True
-        if self._thread is None:
-            return fetching and threading.current_thread() is not threading.main_thread()
-        return self._thread != threading.get_ident()
-
-    def _within_or_beside(self) -> bool:
-        return self._depth > 0 or self._beside()
+    def _is_within_or_elsewhere(self) -> bool:
+        return self._depth > 0 or self._thread.is_elsewhere()
 
     def _loader_asked(self, asked: Any) -> int | None:
         """Pass a step boundary that is due, and return the number of the iterator that is asked; None for a loader."""
@@ -410,11 +371,11 @@ class Probe:
         if not isinstance(iterator, loading._BaseDataLoaderIter):
             return
         self.fetched.made(iterator, loader, self.updates)
-        if self._depth == 0 and not self._beside(fetching=True):
+        if self._depth == 0 and not self._thread.is_elsewhere(fetching=True):
             self.tape.belongs_to(self.fetched.number(iterator))
 
     def _fetched_batch(self, batch: Any, iterator: Any) -> None:
-        if self._beside(fetching=True):
+        if self._thread.is_elsewhere(fetching=True):
             self._fed_beside = True
             self.fetched.ask(iterator)
             self.fetched.give(batch)
@@ -452,8 +413,9 @@ class Probe:
 
     def _optimizer_steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Enter the optimizer, and leave it while it calls a closure; returns its arguments with such a closure."""
-        self._trains_here()
-        if self._beside():
+        if self._depth == 0:
+            self._thread.is_here()
+        if self._thread.is_elsewhere():
             return None
         self._outermost.goes_on()
         self.clock.follow()
@@ -485,22 +447,15 @@ class Probe:
             self._step_ended()
 
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._beside():
-            if self._is_by_autograd():
+        if self._thread.is_elsewhere():
+            # an optimizer for each weight steps in a hook of the backward pass, as soon as the weight has its gradient
+            if self._thread.is_of_autograd and self._depth > 0 and self.tape.phase == "backward":
                 self._update(optimizer)
             return
         if self._optimizers:
             self._optimizers -= 1
             self._leave()
         self._update(optimizer)
-
-    def _is_by_autograd(self) -> bool:
-        """Return whether this is a thread of autograd's for a device, which calls hooks of the backward pass under way.
-
-        An optimizer for each weight steps there, as soon as the weight has its gradient.
-        """
-        of_python = not isinstance(threading.current_thread(), threading._DummyThread)  # type: ignore[attr-defined]
-        return not of_python and not self._aside and self._depth > 0 and self.tape.phase == "backward"
 
     def _update(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that an optimizer has stepped, which ends a step."""
@@ -517,9 +472,9 @@ class Probe:
         if not self._has_optimizer:
             self._not_used()
 
-    def _not_used(self) -> None:
+    def _not_used(self, *_: Any, **__: Any) -> None:
         """End a step whose gradients no optimizer has used, if any are left: a GradScaler leaves such steps out."""
-        if self.losses and not self._in_closure and self._depth == 0 and not self._beside():
+        if self.losses and not self._in_closure and self._depth == 0 and not self._thread.is_elsewhere():
             self._signed()
             self._step_ended()
 
@@ -547,7 +502,7 @@ class Probe:
         return self.meets_after > 0 and self._trained
 
     def _forward_ended(self) -> None:
-        if self._beside():
+        if self._thread.is_elsewhere():
             return
         self._leave()
         if self._depth == 0:
@@ -555,11 +510,11 @@ class Probe:
 
     def _forward_begins(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Enter the forward pass of a module or a function, and return whether it is one of the thread that trains."""
-        if self._beside():
+        if self._thread.is_elsewhere():
             return False
         training = torch.is_grad_enabled() and not (self._depth == 0 and self._modes.only_looks(module))
-        if training and self._thread is None:
-            self._trains_here()
+        if training and self._thread.number is None and self._depth == 0:
+            self._thread.is_here()
         self._leave_failed_optimizer()
         if self._depth == 0 and not training:
             self.fetched.look_begins()
