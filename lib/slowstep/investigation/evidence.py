@@ -1,7 +1,7 @@
 """The evidence of an investigation: its records of one environment, and what follows from them.
 
 Evidence is read-only. It needs neither torch nor the machine that measured. So records that were copied from there are
-judged and drawn in the same way here. What follows from the baseline is computed once for each `Evidence`, so the order
+judged and drawn in the same way here. What follows from the baseline rests on the baseline's own records, so the order
 in which hypotheses are asked about changes nothing in it. One record sharpens the bounds of others once it is there:
 the cached-batch ceiling, which the lab has measured before anything of its section is judged.
 """
