@@ -60,7 +60,7 @@ class Changes:
             self.weights.attach(patches, late)
         self.interceptors.attach(patches, late)
         self.launchers.attach(patches, late)
-        LightningEnds(self.launchers.own.size if self.launchers.own else None).attach(patches, late)
+        LightningEnds(self.launchers.own).attach(patches, late)
         self.cached.attach(patches)
         self.effects.attach_outside(patches)
         try:
