@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -102,7 +102,8 @@ def length_of(of: Any) -> int | None:
 def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Return facts about the optimizer: its class, and how its states are kept."""
     numbers: Counter[int] = Counter()  # by bits; bitsandbytes keeps small states and embeddings in 32 of them
-    states = [v for state in optimizer.state.values() for v in state.values()]
+    kept = [state for state in optimizer.state.values() if isinstance(state, Mapping)]  # a program may keep more there
+    states = [v for state in kept for v in state.values()]
     states = [v for v in states if isinstance(v, torch.Tensor) and v.numel() > 1]  # without the step counters
     for state in states:
         numbers[state.element_size() * 8] += state.numel()

@@ -339,8 +339,8 @@ class Watched:
 
         from slowstep_probe import places
         from slowstep_probe.changing.trainer_events import eval_samples
-        from slowstep_probe.looks import with_size
-        from slowstep_probe.observed import observed, optimizer_facts
+        from slowstep_probe.looks import looking, with_size
+        from slowstep_probe.observed import observed
 
         probe, trainer = self.probe, self.configurations.trainer
         block, _ = probe.close()
@@ -356,7 +356,7 @@ class Watched:
             "loader": None,
             "facts": self.effects.facts(probe.models, probe.loader)
             | observed(probe)
-            | (self.exchange.facts(probe.models, probe.loader) if self.exchange else {}),
+            | (looking(self.exchange.facts)(probe.models, probe.loader) or {} if self.exchange else {}),
             "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),
             "arguments": self.survey.arguments_of(trainer),
             "eval_samples": eval_samples(trainer) if trainer is not None else None,
@@ -371,8 +371,6 @@ class Watched:
             found["loaders_by_turns"] = self.survey.by_turns(probe.fetched.successors)
             found["iterable_dataset"] = isinstance(probe.loader.dataset, torch.utils.data.IterableDataset)
             found |= self.survey.data_set_facts(probe.loader)
-        if probe.optimizer is not None:
-            found["optimizer"] = optimizer_facts(probe.optimizer)
         if model is not None:
             weights = with_size(model.parameters())
             sizes = [(p.numel(), p.requires_grad, str(p.dtype).removeprefix("torch.")) for p in weights]

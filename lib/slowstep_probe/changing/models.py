@@ -241,5 +241,6 @@ def configurations_of(model: torch.nn.Module) -> list[Any]:
 
 def experts_of(configuration: Any) -> str | None:
     """Return how a model of transformers goes over its experts; None if it has none, or no choice."""
-    has_experts = any((getattr(configuration, name, None) or 0) > 1 for name in NUMBERS_OF_EXPERTS)
+    numbers = [getattr(configuration, name, None) for name in NUMBERS_OF_EXPERTS]
+    has_experts = any(isinstance(number, int) and number > 1 for number in numbers)
     return getattr(configuration, "_experts_implementation", None) if has_experts else None

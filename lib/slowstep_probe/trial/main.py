@@ -32,6 +32,7 @@ from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.clock import CudaClock, device_of
 from slowstep_probe.graphs import recompilations
+from slowstep_probe.looks import looking
 from slowstep_probe.measured import Memory, Status, Steps, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
@@ -380,7 +381,8 @@ class Trial:
         found = seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
         if self.launch.group is None:
             return found
-        return found | self.exchange.facts(self.probe.models, self.probe.loader) | self.launch.group.facts
+        exchange = looking(self.exchange.facts)(self.probe.models, self.probe.loader) or {}
+        return found | exchange | self.launch.group.facts
 
     def _awake(self, do: Callable[[], T]) -> T:
         """Return what `do` does while all that the program has started goes on, but for the workers that feed it.
