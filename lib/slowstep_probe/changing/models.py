@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 import torch
 import torch.utils.checkpoint
+from torch.utils._pytree import tree_leaves
 
 from slowstep_probe.changing.double_precision import is_double, to_single
 from slowstep_probe.changing.idle_gradients import IdleGradients
@@ -208,19 +209,29 @@ def _compile(model: torch.nn.Module, **given: Any) -> None:
 
 def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
     """Let a model compute under autocast. Copies do so, too; a model that is saved whole does not."""
-    kind = next(model.parameters()).device.type
     entered: list[Any] = []
 
-    def enter(*_: Any) -> None:
-        entered.append(torch.autocast(kind, dtype))
+    def enter(_: torch.nn.Module, *given: Any) -> None:
+        entered.append(torch.autocast(computes_on(model, given), dtype))
         entered[-1].__enter__()
 
     def leave(*_: Any) -> None:
         if entered:
             entered.pop().__exit__(None, None, None)
 
-    model.register_forward_pre_hook(Hook(enter))
+    model.register_forward_pre_hook(Hook(enter), with_kwargs=True)
     model.register_forward_hook(Hook(leave), always_call=True)
+
+
+def computes_on(model: torch.nn.Module, given: Any) -> str:
+    """Return the kind of device that a model computes on with what it is given.
+
+    Weights may be kept in the host's memory until they are used (FSDP's and ZeRO's offloading), and a model may move
+    its inputs to its device itself. So the host computes only where neither lies elsewhere.
+    """
+    inputs = [one for one in tree_leaves(given) if isinstance(one, torch.Tensor)]
+    kinds = (one.device.type for one in (*inputs, next(model.parameters())))
+    return next((kind for kind in kinds if kind != "cpu"), "cpu")
 
 
 def _images_last(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
