@@ -14,7 +14,7 @@ import torch
 import torch.utils.data.dataloader as loading
 
 from slowstep_probe.graphs import graph_facts, without_graphs
-from slowstep_probe.looks import looking
+from slowstep_probe.looks import class_names, looking
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.probe import Probe
 
@@ -65,7 +65,7 @@ def sampling(loader: Any) -> str | None:
     """Return the order of examples, by the class of the sampler inside what accelerate put around it, or None."""
     if loader.batch_sampler is None:
         return None
-    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler_of(loader)).__mro__ if kind.__name__ in SAMPLERS]
+    kinds = [SAMPLERS[name] for name in class_names(sampler_of(loader)) if name in SAMPLERS]
     return kinds[0] if kinds else None
 
 
