@@ -112,7 +112,7 @@ def _rank_of(asked: dict[str, Any]) -> Any:
     from slowstep_probe.plain import from_plain
     from slowstep_probe.processes.wire import Wire
     from slowstep_probe.ranks.fork import Ranks
-    from slowstep_probe.ranks.gathering import gathered
+    from slowstep_probe.ranks.gathering import gather_ranks
     from slowstep_probe.ranks.outpost import Outpost
     from slowstep_probe.ranks.rank import Group
     from slowstep_probe.ranks.surveyed_together import tell_together
@@ -120,13 +120,13 @@ def _rank_of(asked: dict[str, Any]) -> Any:
     for each in asked["nodes"]:
         os.set_inheritable(each, False)
     group, lines = from_plain(Group, asked["group"]), [Wire.of(each) for each in asked["nodes"]]
-    told = gathered(group, lines, None) if group.leads else gathered(group, [], lines[0])
-    if not isinstance(told, Ranks):
-        asked["wire"] = told.wire
-        return told
+    found = gather_ranks(group, lines, None) if group.leads else gather_ranks(group, [], lines[0])
+    if not isinstance(found, Ranks):
+        asked["wire"] = found.wire
+        return found
     if group.leads:
-        tell_together(told, asked["result"])
-    return Outpost(lines[0], told).serve()
+        tell_together(found, asked["result"])
+    return Outpost(lines[0], found).serve()
 
 
 OF_ITS_OWN = (

@@ -50,14 +50,14 @@ class SurveyOrder:
 
     steps: int = 20
     seconds: float = 120.0
-    """The most seconds from the first step's begin."""
+    """The most seconds from the beginning of the first step."""
     startup: float = 300.0
     """The most seconds until the first optimizer step."""
     epoch_seconds: float = 60.0
     """The most seconds of steps that are watched beyond `steps` until the end of an epoch."""
 
 
-def told(
+def run_survey(
     command: Command,
     order: SurveyOrder,
     env: Mapping[str, str],
@@ -70,14 +70,14 @@ def told(
     """
     scratch = tempfile.mkdtemp(prefix=folder_prefix("survey"))
     try:
-        return _told_from(scratch, command, order, env, group, lines)
+        return _survey_from(scratch, command, order, env, group, lines)
     finally:
         for line in lines:
             line.close()
         remove_folder(scratch)
 
 
-def _told_from(
+def _survey_from(
     scratch: str,
     command: Command,
     order: SurveyOrder,

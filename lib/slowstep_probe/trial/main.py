@@ -43,7 +43,7 @@ from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import to_its_end
 from slowstep_probe.ranks.collectives import Collectives
-from slowstep_probe.ranks.gathering import OwnRank, gathered, handed_over
+from slowstep_probe.ranks.gathering import OwnRank, gather_ranks, handed_over
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.leader import Leader
 from slowstep_probe.ranks.meeting import Meeting
@@ -123,10 +123,10 @@ def _own_rank(wire: Wire, group: Group) -> OwnRank:
     """
     if group.alone:
         return OwnRank(rank=group.own[0], wire=wire)
-    told = gathered(group, handed_over(wire, group), wire)
-    if isinstance(told, OwnRank):
-        return told
-    return Leader(wire, told).lead() if group.leads else Outpost(wire, told).serve()
+    found = gather_ranks(group, handed_over(wire, group), wire)
+    if isinstance(found, OwnRank):
+        return found
+    return Leader(wire, found).lead() if group.leads else Outpost(wire, found).serve()
 
 
 def _without_child_signals() -> None:
