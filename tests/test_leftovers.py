@@ -201,8 +201,13 @@ time.sleep(600)
 """A program that starts a server, as for TensorBoard, and takes long to load its data."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_outlives_a_survey(number: int, run: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)],
+)
+def test_nothing_outlives_a_survey(
+    number: int, status: int, run: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
     """However slowstep ends meanwhile, the program ends with what it started, and its folder is gone."""
     (program := tmp_path / "serves.py").write_text(SERVES)
     process = run(*diagnose(program, tmp_path))
@@ -217,6 +222,7 @@ def test_nothing_outlives_a_survey(number: int, run: Callable[..., subprocess.Po
     assert wait(lambda: not living(family))
     assert wait(lambda: not made(tmp_path / "tmp"))
     assert "Traceback" not in said
+    assert process.returncode == status
 
 
 @pytest.mark.parametrize("victim", ["guard_alone", "serves.py"])
