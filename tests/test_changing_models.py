@@ -22,7 +22,7 @@ from slowstep_probe.changing.alone import changed
 from slowstep_probe.changing.double_precision import is_double
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.idle_gradients import IdleGradients, idle
-from slowstep_probe.changing.models import ModelChanges
+from slowstep_probe.changing.models import ModelChanges, computes_on
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.graphs import graph_facts
 from slowstep_probe.measured import WHY_NOT
@@ -375,3 +375,15 @@ def test_what_no_graph_runs_of_is_not_compiled(switches: dict[str, bool], why: s
 
     assert found["compiled"] is False
     assert why in found[f"{WHY_NOT}compiled"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "inputs", "kind"),
+    [("cpu", "cpu", "cpu"), ("cpu", "meta", "meta"), ("meta", "cpu", "meta"), ("meta", "meta", "meta")],
+)
+def test_autocast_is_for_the_device_that_computes(weights: str, inputs: str, kind: str) -> None:
+    """Weights that are kept in the host's memory are used where the inputs lie; a model may move its inputs itself."""
+    model = torch.nn.Linear(2, 1, device=weights)
+    batch = {"x": [torch.zeros(1, 2, device=inputs), "a name"]}
+
+    assert kind == computes_on(model, ((), batch))

@@ -192,6 +192,58 @@ def test_a_notebook_kernel_ends_when_it_is_told_to(trained: Arm, budget: Budget,
 
 # -- killed --
 
+SERVES = """
+import subprocess, time
+server = subprocess.Popen(["sleep", "600"], start_new_session=True)
+print("never seen")
+time.sleep(600)
+"""
+"""A program that starts a server, as for TensorBoard, and takes long to load its data."""
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)],
+)
+def test_nothing_outlives_a_survey(
+    number: int, status: int, run: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """However slowstep ends meanwhile, the program ends with what it started, and its folder is gone."""
+    (program := tmp_path / "serves.py").write_text(SERVES)
+    process = run(*diagnose(program, tmp_path))
+    own = psutil.Process(process.pid)
+    began = wait(lambda: any("sleep" in each.cmdline() for each in own.children(recursive=True)))
+    family = own.children(recursive=True)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=SOON)
+
+    assert began
+    assert len(family) >= 2
+    assert wait(lambda: not living(family))
+    assert wait(lambda: not made(tmp_path / "tmp"))
+    assert "Traceback" not in said
+    assert process.returncode == status
+
+
+@pytest.mark.parametrize("victim", ["guard_alone", "serves.py"])
+def test_nothing_is_left_of_a_survey_in_which_somebody_is_killed(
+    victim: str, run: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """Guard or program: slowstep says that it ended, and ends what is left."""
+    (program := tmp_path / "serves.py").write_text(SERVES)
+    process = run(*diagnose(program, tmp_path))
+    own = psutil.Process(process.pid)
+    began = wait(lambda: any("sleep" in each.cmdline() for each in own.children(recursive=True)))
+    family = own.children(recursive=True)
+    next(each for each in family if victim in " ".join(each.cmdline())).kill()
+    _, said = process.communicate(timeout=SOON)
+
+    assert began
+    assert process.returncode == 2
+    assert "before anything was seen of it" in said
+    assert wait(lambda: not living(family))
+    assert wait(lambda: not made(tmp_path / "tmp"))
+
 
 def test_what_a_killed_run_left_is_removed_at_the_next_start(
     run: Callable[..., subprocess.Popen[str]], tmp_path: Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowstep_probe.marks import STEP, Mark, told
+from slowstep_probe.marks import STEP, Mark, phase_names
 
 TRAINING, HELD_OUT = 1, 2
 
@@ -27,7 +27,7 @@ def marks(*phases: str, times: int) -> list[Mark]:
 )
 def test_a_pass_without_gradients_belongs_to_the_step_or_is_an_evaluation(phases: tuple[str, ...], name: str) -> None:
     """A reference model looks at the batch that is trained on; an evaluation fetches its own, or follows the update."""
-    found = told(marks(*phases, times=10), {TRAINING})
+    found = phase_names(marks(*phases, times=10), {TRAINING})
 
     assert found[phases.index("evaluate")] == name
 
@@ -37,4 +37,4 @@ def test_what_comes_seldom_is_an_evaluation() -> None:
     plain = marks("data", "forward", "backward", "optimizer", times=9)
     once = marks("data", "forward", "evaluate", "backward", "optimizer", times=1)
 
-    assert told(plain + once, {TRAINING})[len(plain) + 2] == "evaluate"
+    assert phase_names(plain + once, {TRAINING})[len(plain) + 2] == "evaluate"

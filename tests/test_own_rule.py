@@ -49,6 +49,16 @@ def by_products(weights: list[torch.Tensor]) -> None:
         weight -= 0.1 * weight.grad @ weight.grad.T @ weight.grad
 
 
+def by_name() -> type[torch.optim.Optimizer]:
+    """A class whose step takes its closure by name alone."""
+
+    class Named(rule()):  # type: ignore[misc]
+        def step(self, *, closure: Callable[[], float] | None = None) -> float | None:
+            return super().step(closure)
+
+    return Named
+
+
 @pytest.fixture
 def looks(nothing_compiled: None) -> Iterator[OneByOne]:
     looks, patches = OneByOne(), Patches()
@@ -123,6 +133,25 @@ def test_a_rule_that_calls_a_closure_again_is_left_alone(
     assert optimizer.steps == by_the_rule
     assert bool(wanted.made) == (calls == 1)
     assert not looks.seen
+
+
+@pytest.mark.parametrize("there_is_a_kernel", [True, False])
+def test_a_closure_is_given_as_the_program_gave_it(there_is_a_kernel: bool, wanted: Wanted) -> None:
+    """By name, if a rule takes it by name alone: when it is looked at, and where no kernel stands in."""
+    weights = [nn.Parameter(torch.ones(3, 3)) for _ in range(9)]
+    optimizer, computed = by_name()(weights), list[int]()
+
+    def closure() -> float:
+        computed.append(1)
+        for weight in weights:
+            gradient = torch.ones(3, 3)
+            late = len(computed) > BY_THE_RULE and not there_is_a_kernel
+            weight.grad = gradient.to_sparse() if late else gradient
+        return 0.5
+
+    assert [optimizer.step(closure=closure) for _ in range(STEPS)] == [0.5] * STEPS
+    assert len(computed) == STEPS
+    assert optimizer.steps == (BY_THE_RULE if there_is_a_kernel else STEPS)
 
 
 def test_sparse_gradients_are_left_to_the_rule(wanted: Wanted) -> None:

@@ -81,6 +81,45 @@ def test_a_file_that_is_a_mount_of_its_own_is_safe(largest: int, tmp_path: Path)
         assert "Read-only" in told["refused"]
 
 
+MOUNTED = """
+import ctypes, os, sys
+from slowstep_probe.processes import protection
+place, folder, kind, inside = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(protection.NEW_MOUNTS) == 0
+assert libc.mount(b"none", b"/", None, protection.RECURSIVE | protection.PRIVATE, None) == 0
+at = place
+if inside:  # the folder is mounted in one that can only be read
+    assert libc.mount(b"none", place.encode(), b"tmpfs", 0, None) == 0
+    os.mkdir(at := place + "/own")
+assert libc.mount(b"none", at.encode(), kind.encode(), 0, None) == 0
+if inside:
+    assert libc.mount(b"none", place.encode(), b"tmpfs", protection.REMOUNT | protection.READ_ONLY, None) == 0
+with open(at + "/file", "w") as file:
+    file.write("of the user")
+below = os.open(at, os.O_PATH)
+assert protection.protect(folder, [folder]).open == []
+try:
+    with open(at + "/file", "w") as file:
+        file.write("of the trial")
+except OSError:
+    pass
+print(open(f"/proc/self/fd/{below}/file").read())
+"""
+
+
+@pytest.mark.parametrize("kind", ["ramfs", "tmpfs"])
+@pytest.mark.parametrize("inside", ["", "read-only"])
+def test_a_folder_in_memory_is_safe_wherever_it_is_mounted(kind: str, inside: str, tmp_path: Path) -> None:
+    """It may lie in a folder of a disk, and in a mount that can only be read and is let through with all within it."""
+    for name in ("place", "trial"):
+        (tmp_path / name).mkdir()
+    words = [sys.executable, "-c", MOUNTED, str(tmp_path / "place"), str(tmp_path / "trial"), kind, inside]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "of the user"), done.stderr
+
+
 SERVED = """
 import os, socket, sys
 from slowstep_probe.processes import protection

@@ -159,6 +159,14 @@ def test_a_value_of_a_secret_variable_is_one_under_any_name(monkeypatch: pytest.
     }
 
 
+def test_variables_of_a_library_are_known_by_its_whole_name() -> None:
+    """LDAP's are not the linker's: what is none of training's stands in no record, and is told to no trial."""
+    own = ["LD_PRELOAD", "PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR", "CUDAHOSTCXX", "HF_HOME", "PL_GLOBAL_SEED", "MALLOC_"]
+    others = ["LDAP_BIND_DN", "PLAN_ID", "HFT_ACCOUNT", "COMETS", "OMPI_COMM_WORLD_RANK", "MY_HF_HOME"]
+
+    assert own == list(mattering(dict.fromkeys([*own, *others], "1")))
+
+
 def test_what_is_nested_is_hidden_and_left_out_alike() -> None:
     """In mappings within lists, in lists of secrets, in commands; what is no secret stays."""
     given = {

@@ -459,6 +459,16 @@ def test_what_can_not_be_diagnosed_is_refused_in_one_sentence(code: str, said: s
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("protected", [True, False])
+def test_trackers_are_told_nothing_by_a_survey(protected: bool, tmp_path: Path) -> None:
+    """Also where what the program writes stays: its run of twenty steps is none that anybody wants to see."""
+    (tmp_path / "odd.py").write_text("import os; print(os.environ['WANDB_MODE'], os.environ['NEPTUNE_MODE'])\n")
+    command = resolve([sys.executable, "odd.py"], tmp_path, os.environ)
+    seen = survey(replace(command, protected=protected), SurveyOrder(startup=60), os.environ)
+
+    assert "offline offline" == seen.output.strip()
+
+
 FORKED = """
 import os, torch, torch.distributed as dist
 

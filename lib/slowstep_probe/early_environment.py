@@ -18,10 +18,12 @@ from slowstep_probe.ranks.rank import Rank
 from slowstep_probe.secret import is_secret
 
 MATTERS = re.compile(
-    r"(OMP|MKL|OPENBLAS|NUMEXPR|KMP|GOMP|CUDA|NVIDIA|NCCL|PYTORCH|TORCH|TORCHINDUCTOR|TORCHDYNAMO|TRITON|HF|HUGGINGFACE|"
-    r"TRANSFORMERS|TOKENIZERS|DATASETS|ACCELERATE|BITSANDBYTES|KERAS|XDG_CACHE|MALLOC|GLIBC|LD|PYTHON|PL|WANDB|MLFLOW|"
-    r"COMET|DNNL|ONEDNN|CUDNN|CUBLAS|CUBLASLT)_?.*"
+    r"(OMP|MKL|OPENBLAS|NUMEXPR|KMP|GOMP|NVIDIA|NCCL|PYTORCH|TRITON|HF|HUGGINGFACE|TRANSFORMERS|TOKENIZERS|DATASETS|"
+    r"ACCELERATE|BITSANDBYTES|KERAS|XDG_CACHE|MALLOC|GLIBC|LD|PL|WANDB|MLFLOW|COMET|DNNL|ONEDNN|CUDNN|CUBLAS|CUBLASLT)"
+    r"(_.*)?|(CUDA|TORCH|PYTHON).*"
 )
+"""The names of variables that training may depend on. `PYTHONPATH` and `TORCHINDUCTOR_…` have no underscore after the
+first word; with none `LD` would be LDAP's, too."""
 
 OF_RANKS = ("PWD", *Rank(number=0, size=1).environment)
 """Environment variables that differ between ranks, or that each process has of its own."""

@@ -54,7 +54,7 @@ def graph_facts(*models: torch.nn.Module, functions: Sequence[Any] = ()) -> dict
 
 
 def without_graphs() -> dict[str, Any]:
-    """Return that nothing is compiled, and why, where the compiler has made no graph that runs; {} elsewhere."""
+    """Return the fact that nothing is compiled, with its reason, where the compiler has made no graph; else {}."""
     config = dynamo("config")
     if config is None or any_made():
         return {}

@@ -56,6 +56,14 @@ def with_size(parameters: Iterable[torch.nn.Parameter]) -> list[torch.nn.Paramet
     return [one for one in parameters if not is_lazy(one)]
 
 
+def class_names(one: Any) -> list[str]:
+    """Return the name of an object's class, and of those that it extends, the nearest first.
+
+    A class is known by its name where its package may not be there, or must not be imported.
+    """
+    return [kind.__name__ for kind in type(one).__mro__]
+
+
 def _keep(error: Exception) -> None:
     try:
         said = f"{type(error).__name__}: {error}"

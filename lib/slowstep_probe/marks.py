@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     iterator: int | None = None
 
 
-def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
+def phase_names(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
     """Return the name of the phase after each mark. All that belongs to an evaluation in the loop is 'evaluate'.
 
     A forward pass without gradients is evaluation. So is what lies between two of them, and between the last one and
@@ -91,7 +91,7 @@ def _of_the_step(marks: Sequence[Mark]) -> frozenset[int]:
 def steps_of(marks: Sequence[Mark], gaps: Sequence[float], starts: Sequence[int], training: Collection[int]) -> Steps:
     """Return the steps between `marks`, whose `gaps` are in seconds. Step k begins at the sample `starts[k]`."""
     rows: list[dict[str, float]] = [dict.fromkeys(PHASES, 0.0)]
-    for name, seconds in zip(told(marks, training), gaps, strict=False):
+    for name, seconds in zip(phase_names(marks, training), gaps, strict=False):
         if name == STEP:
             rows.append(dict.fromkeys(PHASES, 0.0))
         rows[-1]["other" if name == STEP else name] += seconds

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.utils.data.dataloader as loading
 
 from slowstep_probe.graphs import graph_facts, without_graphs
-from slowstep_probe.looks import looking
+from slowstep_probe.looks import class_names, looking
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.probe import Probe
 
@@ -65,7 +65,7 @@ def sampling(loader: Any) -> str | None:
     """Return the order of examples, by the class of the sampler inside what accelerate put around it, or None."""
     if loader.batch_sampler is None:
         return None
-    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler_of(loader)).__mro__ if kind.__name__ in SAMPLERS]
+    kinds = [SAMPLERS[name] for name in class_names(sampler_of(loader)) if name in SAMPLERS]
     return kinds[0] if kinds else None
 
 
@@ -102,7 +102,8 @@ def length_of(of: Any) -> int | None:
 def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Return facts about the optimizer: its class, and how its states are kept."""
     numbers: Counter[int] = Counter()  # by bits; bitsandbytes keeps small states and embeddings in 32 of them
-    states = [v for state in optimizer.state.values() for v in state.values()]
+    kept = [state for state in optimizer.state.values() if isinstance(state, Mapping)]  # a program may keep more there
+    states = [v for state in kept for v in state.values()]
     states = [v for v in states if isinstance(v, torch.Tensor) and v.numel() > 1]  # without the step counters
     for state in states:
         numbers[state.element_size() * 8] += state.numel()

@@ -35,17 +35,22 @@ class Program:
         return self.arguments[0] == "-m"
 
     def enter(self) -> None:
-        """Make this process the program's: working directory, arguments and path are what it would find."""
+        """Make this process the program's: working directory, arguments and path are what it would find.
+
+        Its folder is put on the path where Python itself would, which `-P`, `-I` and PYTHONSAFEPATH forbid.
+        """
         os.chdir(self.folder)
         STARTED_IN[:] = [os.path.realpath(self.folder)]
         os.environ["PWD"] = self.folder
         sys.orig_argv = list(self.command) or [sys.executable, *self.arguments]
         if self.is_module:
             sys.argv = ["-m", *self.arguments[2:]]
-            sys.path.insert(0, os.getcwd())
+            own = os.getcwd()
         else:
             sys.argv = list(self.arguments)
-            sys.path.insert(0, os.path.dirname(os.path.realpath(self.arguments[0])))
+            own = os.path.dirname(os.path.realpath(self.arguments[0]))
+        if not getattr(sys.flags, "safe_path", sys.flags.isolated):  # Python 3.10 has no such flag
+            sys.path.insert(0, own)
 
     def file(self) -> str:
         """Return the real path of the program's own file; an empty text if it can't be told."""

@@ -111,8 +111,6 @@ class Survey:
         """A byte that loader workers share: 1 once something has asked which worker it runs in."""
         self.weights_seconds = 0.0
         """The seconds in which models of transformers were built."""
-        self._builds = False
-        """True while one is."""
         self._changes = ChangesBetween()
         self._draws, self._counts = OwnDraws(), OwnCounts()
         self._sampling = ChangesBetween(numbers=False)
@@ -126,10 +124,9 @@ class Survey:
         self._opened: dict[int, str] = {}
         """The attribute by which a data set held an open file before its first batch, by the data set's identity."""
         self._patches, self._late = Patches(), LateImports()
-        self._watching = False
 
     def attach(self) -> None:
-        """Begin."""
+        """Begin. It lasts until the process ends."""
         patches = self._patches
         patches.look(torch.utils.data.DataLoader, "__init__", self._made("loader", partial(seen, LOADER)))
         patches.around(torch.utils.data.DataLoader, "__iter__", self._epoch_asked)
@@ -165,8 +162,7 @@ class Survey:
         self._on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
         for module in LIGHTNING:
             self._on(module, self._class("Trainer", "lightning"))
-        self._watching = True
-        sys.addaudithook(self._audit)  # it can't be removed
+        sys.addaudithook(self._audit)
 
     def _sets(self, flag: Flag, told: Callable[..., None]) -> Callable[..., None]:
         def sets(result: Any, *args: Any, **kwargs: Any) -> None:
@@ -178,12 +174,6 @@ class Survey:
     def _on(self, module: str, action: Callable[[Any], None]) -> None:
         """Have a module looked at once it is imported. One of another version may lack what is looked for."""
         self._late.on(module, looking(action))
-
-    def detach(self) -> None:
-        """End, and leave everything as it was."""
-        self._watching = False
-        self._patches.remove()
-        self._late.remove()
 
     def number_of(self, loader: Any) -> int | None:
         """Return the number of a loader among those that were noted; None if it was not."""
@@ -383,14 +373,11 @@ class Survey:
         self._patches.look(owner, "__post_init__", made)
 
     def _model_built(self, original: Any, kind: type, *args: Any, **kwargs: Any) -> Any:
-        """Time a call that builds a model, and those that it makes itself as a part of it."""
-        if self._builds:
-            return original(kind, *args, **kwargs)
-        self._builds, began = True, time.monotonic()
+        """Time a call that builds a model."""
+        began = time.monotonic()
         try:
             return original(kind, *args, **kwargs)
         finally:
-            self._builds = False
             self.weights_seconds += time.monotonic() - began
 
     def _parsed(self, result: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
@@ -403,11 +390,11 @@ class Survey:
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note each file that is opened for writing, configuration files, and programs. It may raise nothing."""
-        if self._watching and event == "subprocess.Popen":
+        if event == "subprocess.Popen":
             looking(self._program_started)(arguments[1], arguments[2])
-        if self._watching and event == "os.system":
+        if event == "os.system":
             looking(self._program_started)(("sh", "-c", arguments[0]), None)
-        if not self._watching or event != "open":
+        if event != "open":
             return
         path, _, flags = arguments
         if not isinstance(path, (str, bytes, os.PathLike)) or not isinstance(flags, int):

@@ -112,7 +112,7 @@ def _rank_of(asked: dict[str, Any]) -> Any:
     from slowstep_probe.plain import from_plain
     from slowstep_probe.processes.wire import Wire
     from slowstep_probe.ranks.fork import Ranks
-    from slowstep_probe.ranks.gathering import gathered
+    from slowstep_probe.ranks.gathering import gather_ranks
     from slowstep_probe.ranks.outpost import Outpost
     from slowstep_probe.ranks.rank import Group
     from slowstep_probe.ranks.surveyed_together import tell_together
@@ -120,13 +120,13 @@ def _rank_of(asked: dict[str, Any]) -> Any:
     for each in asked["nodes"]:
         os.set_inheritable(each, False)
     group, lines = from_plain(Group, asked["group"]), [Wire.of(each) for each in asked["nodes"]]
-    told = gathered(group, lines, None) if group.leads else gathered(group, [], lines[0])
-    if not isinstance(told, Ranks):
-        asked["wire"] = told.wire
-        return told
+    found = gather_ranks(group, lines, None) if group.leads else gather_ranks(group, [], lines[0])
+    if not isinstance(found, Ranks):
+        asked["wire"] = found.wire
+        return found
     if group.leads:
-        tell_together(told, asked["result"])
-    return Outpost(lines[0], told).serve()
+        tell_together(found, asked["result"])
+    return Outpost(lines[0], found).serve()
 
 
 OF_ITS_OWN = (
@@ -339,8 +339,8 @@ class Watched:
 
         from slowstep_probe import places
         from slowstep_probe.changing.trainer_events import eval_samples
-        from slowstep_probe.looks import with_size
-        from slowstep_probe.observed import observed, optimizer_facts
+        from slowstep_probe.looks import looking, with_size
+        from slowstep_probe.observed import observed
 
         probe, trainer = self.probe, self.configurations.trainer
         block, _ = probe.close()
@@ -357,7 +357,7 @@ class Watched:
             "loader": None,
             "facts": self.effects.facts(probe.models, probe.loader)
             | observed(probe)
-            | (self.exchange.facts(probe.models, probe.loader) if self.exchange else {}),
+            | (looking(self.exchange.facts)(probe.models, probe.loader) or {} if self.exchange else {}),
             "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),
             "arguments": self.survey.arguments_of(trainer),
             "eval_samples": eval_samples(trainer) if trainer is not None else None,
@@ -372,8 +372,6 @@ class Watched:
             found["loaders_by_turns"] = self.survey.by_turns(probe.fetched.successors)
             found["iterable_dataset"] = isinstance(probe.loader.dataset, torch.utils.data.IterableDataset)
             found |= self.survey.data_set_facts(probe.loader)
-        if probe.optimizer is not None:
-            found["optimizer"] = optimizer_facts(probe.optimizer)
         if model is not None:
             weights = with_size(model.parameters())
             sizes = [(p.numel(), p.requires_grad, str(p.dtype).removeprefix("torch.")) for p in weights]

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from slowstep_probe import batch_work
 from slowstep_probe.clock import Clock
-from slowstep_probe.marks import STEP, Mark, steps_of, told
+from slowstep_probe.marks import STEP, Mark, phase_names, steps_of
 from slowstep_probe.measured import PHASES, Block, Steps, Work
 
 
@@ -77,7 +77,7 @@ class Tape:
         return len(self._starts) > 1
 
     def mark(self, phase: str, iterator: int | None = None) -> None:
-        """Mark this moment as the begin of a phase."""
+        """Mark this moment as the beginning of a phase."""
         self.marks.append(Mark(self.clock.mark(), phase, iterator))
 
     def add(self, done: Work) -> None:
@@ -112,7 +112,7 @@ class Tape:
 
     def phases(self) -> list[str]:
         """Return the phase that follows each mark."""
-        return ["other" if name == STEP else name for name in told(self.marks, self.training)]
+        return ["other" if name == STEP else name for name in phase_names(self.marks, self.training)]
 
     def _steps(self) -> Steps:
         """Return the steps that the marks make. The last mark ends the last step."""

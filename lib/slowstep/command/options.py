@@ -15,9 +15,8 @@ def rewritten(arguments: Sequence[str], changes: Mapping[str, object]) -> list[s
     """Return arguments with options set. One that stands there keeps its place and its form; others are added.
 
     The value True adds a flag and False removes it, where no truth value stands that can be replaced; None removes the
-    option with its value, and a list gives it several values. An
-    option that stands there more than once is set each time, since for most parsers the last one counts. A name without
-    a dash is set as `name=value`.
+    option with its value, and a list gives it several values. An option that stands there more than once is set each
+    time, since for most parsers the last one counts. A name without a dash is set as `name=value`.
     """
     found: list[str] = []
     left = dict(changes)

@@ -45,7 +45,7 @@ try:
     torch = version("torch")
 except Exception:
     torch = ""
-print(json.dumps({"python": ".".join(map(str, sys.version_info[:3])), "torch": torch, "executable": sys.executable}))
+print(json.dumps({"python": ".".join(map(str, sys.version_info[:3])), "torch": torch}))
 """
 
 LAUNCHED = """

@@ -29,7 +29,7 @@ IMPLAUSIBLE = 0.9
 """The share of a device's peak that no training exceeds. Where a run seems to, its peak or its FLOPs are wrong."""
 
 WORKER_START_SECONDS = 10.0
-"""Seconds to start loader workers at the begin of an epoch, imports included: a generous guess."""
+"""Seconds to start loader workers at the beginning of an epoch, imports included: a generous guess."""
 
 
 BUSY = 0.1

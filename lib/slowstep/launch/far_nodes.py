@@ -117,7 +117,7 @@ def spread(session: Session, on_nodes: list[int]) -> FarNodes:
     return FarNodes(session, group, [node for node in taking if node])
 
 
-def start_trial(far: FarNodes, arm: Arm, cache: Path) -> None:
+def start_far_parts(far: FarNodes, arm: Arm, cache: Path) -> None:
     """Have the nodes start their part of a trial; NodeFailed if one can't."""
     record = Path(arm.settings.surveyed.record)
     far.tell_record(record.read_text(encoding="utf-8") if record.is_file() else "")

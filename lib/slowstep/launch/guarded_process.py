@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import shutil
-import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from slowstep.launch.fresh_start import FreshStart
 from slowstep.launch.warm_interpreter import WarmInterpreter
 from slowstep.processes.signals import held
 from slowstep_probe.processes.guard import END, PEAK, Ended, Order
@@ -35,7 +34,7 @@ class Guarded:
 
     def __init__(
         self,
-        interpreter: WarmInterpreter,
+        interpreter: WarmInterpreter | FreshStart,
         target: str,
         arguments: Sequence[Any] = (),
         log: Path | None = None,
@@ -106,12 +105,20 @@ class Guarded:
 
         What it sent before it ended is received first.
         """
+        message = self.hear(timeout)
+        try:
+            return decoded(message)
+        except ValueError:
+            raise EOFError from None
+
+    def hear(self, timeout: float) -> dict[str, Any]:
+        """Return as plain data what it sends next, as `receive` does."""
         ready = wait([self.connection, self._report], timeout)
         if self.connection not in ready and not wait([self.connection], 0):
             raise EOFError if ready else TimeoutError
         try:
-            return decoded(self.connection.receive())
-        except (OSError, ValueError):
+            return self.connection.receive()
+        except OSError:
             raise EOFError from None
 
     def peak(self) -> int:
@@ -134,7 +141,7 @@ class Guarded:
             return self.ended
         self.ended = self._last_report(grace) or self.ended or Ended(code=None, peak=0, over=False)
         self._delete_folder()
-        self.connection.close()  # last, so that an end that was interrupted is made up for
+        self.connection.close()  # last, since an end that is interrupted before this is begun anew by the next call
         self._report.close()
         self.interpreter.guards.discard(self.guard)
         atexit.unregister(self.end)
@@ -166,9 +173,8 @@ class Guarded:
         The kernel killed the trial with the guard, and gave the other processes to the warm interpreter.
         """
         end_process_tree(self.guard)
-        if self.pid is not None:
-            with contextlib.suppress(OSError):
-                os.kill(self.pid, signal.SIGKILL)
+        if self.pid is not None:  # it may be about to end, and what it started has another parent only then
+            end_process_tree(self.pid)
         self.interpreter.end_orphans(self.guard)
 
     def _delete_folder(self) -> None:

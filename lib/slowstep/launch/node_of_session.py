@@ -18,7 +18,7 @@ from slowstep.command.resolve import CommandError
 from slowstep.factors import Arm
 from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.of_command import warmed
-from slowstep.launch.started_trial import Start, memory_limit, started
+from slowstep.launch.started_trial import Start, memory_limit, start_trial
 from slowstep.launch.surveyor import SurveyOrder, survey_part
 from slowstep.launch.warm_interpreter import NotStarted
 from slowstep.nodes.greeting import SECONDS, NotGreeted
@@ -158,7 +158,9 @@ class JoinedNode:
             asked=asked,
             group=message_from(Group, order["group"]),
         )
-        self._parts[order["launch"]] = Part(guarded=started(start, interpreter, line), log=start.log, limit=start.limit)
+        self._parts[order["launch"]] = Part(
+            guarded=start_trial(start, interpreter, line), log=start.log, limit=start.limit
+        )
 
     def _own(self, settings: Settings) -> Settings:
         """Return settings with this node's own command: its interpreter, its folders, its environment."""

@@ -49,7 +49,7 @@ class Start:
     base: FrozenBase | None = None
 
 
-def started(start: Start, interpreter: WarmInterpreter, line: Wire | None = None) -> Guarded:
+def start_trial(start: Start, interpreter: WarmInterpreter, line: Wire | None = None) -> Guarded:
     """Return a trial's process. It answers over `line`, which is handed over, where another node's process leads it."""
     settings, command = start.arm.settings, start.arm.settings.command
     start.log.parent.mkdir(parents=True, exist_ok=True)

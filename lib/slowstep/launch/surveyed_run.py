@@ -248,13 +248,13 @@ COMMANDS_OWN = (
 
 def _objects(survey: SurveyRecord) -> Iterator[str]:
     training, kinds = survey.training or {}, {one["kind"] for one in survey.constructed}
-    model = training.get("model") or {}
+    model, facts = training.get("model") or {}, training.get("facts") or {}
     yield from kinds & {"peft", "lightning", "accelerator"}
     if {"arguments", "trainer"} <= kinds:  # without a Trainer nothing is known to act on them
         yield "arguments"
     if training.get("loader") is not None:
         yield "loader"
-    if str((training.get("optimizer") or {}).get("optimizer", "")).startswith("torch."):
+    if str(facts.get("optimizer")).startswith("torch."):
         yield "optimizer"
     if model:
         yield "model"
@@ -266,7 +266,6 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
         yield "convolutions"
     if model.get("batch_norm"):
         yield "batch_norm"
-    facts = training.get("facts") or {}
     yield from (name for name in COMMANDS_OWN if facts.get(name))
     if training.get("batches", 0) == training.get("micro_batches", 1) > 1:  # two losses of one batch are none
         yield "accumulates"

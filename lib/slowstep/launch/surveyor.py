@@ -9,7 +9,7 @@ from typing import Any
 
 from slowstep.command.resolve import CommandError
 from slowstep.launch.far_nodes import spread
-from slowstep.launch.surveyed_process import SurveyOrder, told
+from slowstep.launch.surveyed_process import SurveyOrder, run_survey
 from slowstep.nodes.current import session_of
 from slowstep.nodes.member import NodeFailed
 from slowstep.settings.command import Command
@@ -91,12 +91,12 @@ def _told(
 
     A process alone ends where it has set some, and is started with them.
     """
-    seen = told(command, order, env, group)
+    seen = run_survey(command, order, env, group)
     while early := seen.pop("early", {}):
         command = replace(command, early=command.early | early)
         if group is not None:
             break
-        seen = told(command, order, env)
+        seen = run_survey(command, order, env)
     return command, seen
 
 
@@ -120,7 +120,7 @@ def _over_nodes(command: Command, order: SurveyOrder, env: Mapping[str, str], wo
     far = spread(session, command.nodes)
     try:
         far.start({"do": "survey", "order": asdict(order), "protected": command.protected})
-        seen = told(command, order, env, far.group, far.take())
+        seen = run_survey(command, order, env, far.group, far.take())
         seen.pop("early", None)
     except NodeFailed as failed:
         raise CommandError(f"{command}: {failed}") from None
@@ -146,7 +146,7 @@ def would_start(command: Command, order: SurveyOrder, env: Mapping[str, str]) ->
 
 def survey_part(command: Command, order: SurveyOrder, env: Mapping[str, str], group: Group, line: Wire) -> None:
     """Run this node's part of a survey that another node leads, until that has seen enough."""
-    told(command, order, env, group, [line])
+    run_survey(command, order, env, group, [line])
 
 
 def _meets(seen: Mapping[str, Any]) -> bool:

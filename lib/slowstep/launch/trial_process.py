@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.factors import Arm
-from slowstep.launch.far_nodes import of_trial, start_trial
+from slowstep.launch.far_nodes import of_trial, start_far_parts
 from slowstep.launch.frozen_bases import FrozenBase, base_of
 from slowstep.launch.of_command import warmed
-from slowstep.launch.started_trial import GIB, Start, memory_limit, started
+from slowstep.launch.started_trial import GIB, Start, memory_limit, start_trial
 from slowstep.launch.warm_interpreter import NotStarted, WarmInterpreter
 from slowstep.nodes.member import NodeFailed
 from slowstep.processes import tree
@@ -66,8 +66,8 @@ class TrialProcess:
         self._far = of_trial(arm.settings)
         start = Start(arm=arm, log=log, cache=cache, limit=self.limit, asked=asked, group=self._far.group, base=base)
         try:
-            start_trial(self._far, arm, cache)  # other nodes make their imports meanwhile
-            self.guarded = started(start, self._warm(arm.settings))
+            start_far_parts(self._far, arm, cache)  # other nodes make their imports meanwhile
+            self.guarded = start_trial(start, self._warm(arm.settings))
         except NodeFailed as failed:
             raise TrialEnded(Failed(status=Status(failed.status), reason=str(failed))) from None
         except NotStarted as why:

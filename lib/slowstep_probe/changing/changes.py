@@ -18,6 +18,7 @@ from slowstep_probe.changing.loaders import CachedBatches, EndlessEpochs
 from slowstep_probe.changing.random_draws import RandomDraws
 from slowstep_probe.changing.trainer_events import trainer_events
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.looks import looking
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
 from slowstep_probe.ranks.launchers import Launchers
@@ -60,7 +61,7 @@ class Changes:
             self.weights.attach(patches, late)
         self.interceptors.attach(patches, late)
         self.launchers.attach(patches, late)
-        LightningEnds(self.launchers.own.size if self.launchers.own else None).attach(patches, late)
+        LightningEnds(self.launchers.own).attach(patches, late)
         self.cached.attach(patches)
         self.effects.attach_outside(patches)
         try:
@@ -98,7 +99,7 @@ class Changes:
             **{name: value for name, value in held.items() if value is not None},
             **self.effects.facts(self.probe.models, self.probe.loader),
             **self.given.facts(),
-            **arena.facts(self.probe.models),
+            **(looking(arena.facts)(self.probe.models) or {}),
             "draws": self.draws.seen,
             "cached_batches": self.cached.number if self.cached.given else 0,
             "changes": [asdict(self.given.with_option(one)) for one in wanted.made],

@@ -10,6 +10,7 @@ from typing import Any
 from slowstep_probe.changing.wanted import Made, Wanted
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
+from slowstep_probe.ranks.rank import Rank
 
 OF_TRIAL = {"push_to_hub": False, "hub_model_id": None}
 """What a trial does not do, whatever the program wants: it uploads nothing."""
@@ -28,11 +29,13 @@ WITHOUT_END = {"max_epochs": -1, "max_time": None} | ENDLESS
 class LightningEnds:
     """Lets Lightning's Trainer train without end, since it counts its epochs and steps itself.
 
-    `ranks` is the number of processes that train together, if that is given: it is the number of its devices.
+    Where this process is one of several ranks, the trainer is given as many nodes, and devices on each, as there are
+    ranks: it compares their product with the number of processes.
     """
 
-    def __init__(self, ranks: int | None = None):
-        self._given = WITHOUT_END | ({} if ranks is None else {"devices": ranks})
+    def __init__(self, rank: Rank | None = None):
+        several = {"devices": rank.local_size, "num_nodes": rank.size // rank.local_size} if rank else {}
+        self._given = WITHOUT_END | several
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""

@@ -19,6 +19,7 @@ from slowstep_probe.changing import sharding
 from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.changing.zero import ENGINE, zero_facts
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.looks import class_names
 from slowstep_probe.measured import OWN_EXCHANGE
 from slowstep_probe.patches import Patches
 
@@ -235,7 +236,7 @@ def parallel_facts(models: list[torch.nn.Module]) -> dict[str, Any]:
     """
     parts = [part for model in models for part in model.modules()]
     wrapped = [part for part in parts if isinstance(part, torch.nn.parallel.DistributedDataParallel)]
-    kinds = {name for part in parts for name in (base.__name__ for base in type(part).__mro__) if name in SHARDED}
+    kinds = {name for part in parts for name in class_names(part) if name in SHARDED}
     if wrapped:
         return {"parallelism": "DDP", **_ddp_facts(wrapped[0])}
     if kinds:

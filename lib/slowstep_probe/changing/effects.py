@@ -1,4 +1,7 @@
-"""What a program does that no object tells: whether it recomputes activations, and in which arithmetic it computes."""
+"""Effects that are seen in calls: whether activations are computed again, and in which arithmetic; and facts of models.
+
+No object of the program tells the former.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.models import configurations_of, experts_of
 from slowstep_probe.changing.own_rule import OneByOne
 from slowstep_probe.changing.padding import PaddedColumns
+from slowstep_probe.looks import looking, seen
 from slowstep_probe.observed import adapter_facts
 from slowstep_probe.patches import Patches
 
@@ -48,27 +52,27 @@ class Effects:
 
     def facts(self, models: list[Any], loader: Any) -> dict[str, Any]:
         """Return facts by the names that factors expect. The `loader` is that of training; None if it has none."""
-        found: dict[str, Any] = {
+        of_models: dict[str, Callable[[list[Any]], Any]] = {
+            "dropout": lambda them: any(_drops(module) for model in them for module in model.modules()),
+            "tf32": lambda _: tf32(),
+            "sdpa_backend": lambda _: sdpa_backend(),
+            "memory_format": memory_format,
+            "double_precision": lambda them: any(map(is_double, them)),
+            "experts_implementation": _experts,
+        }
+        found = seen(of_models, models) | {
             "gradient_checkpointing": self.checkpointed,
             "autocast": self.autocast or "no",
-            "dropout": any(_drops(module) for model in models for module in model.modules()),
-            "tf32": tf32(),
-            "sdpa_backend": sdpa_backend(),
-            "memory_format": memory_format(models),
-            "double_precision": any(map(is_double, models)),
-            **self._padding.facts(loader),
             "idle_gradients": self._idle.seen,
             "own_rule": self._one_by_one.seen,
-            "experts_implementation": _experts(models),
-            **process_facts(),
-            "detect_anomaly": self.anomaly or torch.is_anomaly_enabled(),
         }
+        found |= looking(self._padding.facts)(loader) or {}
+        found |= looking(process_facts)() or {}
+        found["detect_anomaly"] = self.anomaly or torch.is_anomaly_enabled()
         for model in models:
-            found |= adapter_facts(model)
-        configurations = [c for model in models for c in configurations_of(model)]
-        attention = [a for c in configurations if (a := getattr(c, "_attn_implementation", None))]
-        if attention:
-            found["attn_implementation"] = attention[0]
+            found |= looking(adapter_facts)(model) or {}
+        if attention := looking(_attention)(models):
+            found["attn_implementation"] = attention
         return found
 
     def _checkpointed(self, original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -98,6 +102,11 @@ def memory_format(models: list[Any]) -> str | None:
     weights = [m.weight for model in models for m in model.modules() if isinstance(m, torch.nn.Conv2d)]
     last = [w.is_contiguous(memory_format=torch.channels_last) and not w.is_contiguous() for w in weights]
     return ("channels_last" if any(last) else "contiguous") if weights else None
+
+
+def _attention(models: list[Any]) -> str | None:
+    configurations = [c for model in models for c in configurations_of(model)]
+    return next((way for c in configurations if (way := getattr(c, "_attn_implementation", None))), None)
 
 
 def _experts(models: list[Any]) -> str | None:

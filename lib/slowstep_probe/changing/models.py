@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 import torch
 import torch.utils.checkpoint
+from torch.utils._pytree import tree_leaves
 
 from slowstep_probe.changing.double_precision import is_double, to_single
 from slowstep_probe.changing.idle_gradients import IdleGradients
@@ -219,29 +220,39 @@ def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
 
     Where its call is compiled in place, hooks would break its graph, and autocast is entered around that call.
     """
-    kind = next(model.parameters()).device.type
     compiled = getattr(model, "_compiled_call_impl", None)
     if compiled is not None:
 
         @functools.wraps(compiled)
         def under_autocast(*args: Any, **kwargs: Any) -> Any:
-            with torch.autocast(kind, dtype):
+            with torch.autocast(computes_on(model, (args, kwargs)), dtype):
                 return compiled(*args, **kwargs)
 
         model._compiled_call_impl = under_autocast
         return
     entered: list[Any] = []
 
-    def enter(*_: Any) -> None:
-        entered.append(torch.autocast(kind, dtype))
+    def enter(_: torch.nn.Module, *given: Any) -> None:
+        entered.append(torch.autocast(computes_on(model, given), dtype))
         entered[-1].__enter__()
 
     def leave(*_: Any) -> None:
         if entered:
             entered.pop().__exit__(None, None, None)
 
-    model.register_forward_pre_hook(Hook(enter))
+    model.register_forward_pre_hook(Hook(enter), with_kwargs=True)
     model.register_forward_hook(Hook(leave), always_call=True)
+
+
+def computes_on(model: torch.nn.Module, given: Any) -> str:
+    """Return the kind of device that a model computes on with what it is given.
+
+    Weights may be kept in the host's memory until they are used (FSDP's and ZeRO's offloading), and a model may move
+    its inputs to its device itself. So the host computes only where neither lies elsewhere.
+    """
+    inputs = [one for one in tree_leaves(given) if isinstance(one, torch.Tensor)]
+    kinds = (one.device.type for one in (*inputs, next(model.parameters())))
+    return next((kind for kind in kinds if kind != "cpu"), "cpu")
 
 
 def _images_last(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -262,5 +273,6 @@ def configurations_of(model: torch.nn.Module) -> list[Any]:
 
 def experts_of(configuration: Any) -> str | None:
     """Return how a model of transformers goes over its experts; None if it has none, or no choice."""
-    has_experts = any((getattr(configuration, name, None) or 0) > 1 for name in NUMBERS_OF_EXPERTS)
+    numbers = [getattr(configuration, name, None) for name in NUMBERS_OF_EXPERTS]
+    has_experts = any(isinstance(number, int) and number > 1 for number in numbers)
     return getattr(configuration, "_experts_implementation", None) if has_experts else None

@@ -115,7 +115,7 @@ def looked_at(step: Step, optimizer: Any, given: Given) -> tuple[Any, bool]:
     hook = register_optimizer_step_pre_hook(lambda *_: others.append(1))
     try:
         with calls:
-            result = step(optimizer, *(() if closure is None else (calls.left_out(closure),)))
+            result = _take(step, optimizer, _with(given, closure, calls.left_out))
     finally:
         hook.remove()
     weights = _weights_of(optimizer)
@@ -189,10 +189,12 @@ class KernelInItsPlace:
         if not known:
             return _take(step, optimizer, given)
         if closure is None:
-            return None if self._updates(optimizer, step) else step(optimizer)
+            return None if self._updates(optimizer, step) else _take(step, optimizer, given)
         with torch.enable_grad():
             loss = closure()
-        return loss if self._updates(optimizer, step) else step(optimizer, lambda: loss)
+        if self._updates(optimizer, step):
+            return loss
+        return _take(step, optimizer, _with(given, closure, lambda _: lambda: loss))
 
     @torch.no_grad()
     def _updates(self, optimizer: Any, step: Step) -> bool:
@@ -245,6 +247,18 @@ def _closure_of(given: Given) -> tuple[Closure | None, bool]:
     if not found:
         return None, True
     return (found[0], True) if len(found) == 1 and callable(found[0]) else (None, False)
+
+
+def _with(given: Given, closure: Closure | None, made: Callable[[Closure], Closure]) -> Given:
+    """Return what a step is given, by place or by name, with what is made of the closure where that stands."""
+    args, kwargs = given
+    if closure is None:
+        return given
+    other = made(closure)
+    return (
+        tuple(other if one is closure else one for one in args),
+        {name: other if one is closure else one for name, one in kwargs.items()},
+    )
 
 
 def _weights_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

@@ -17,6 +17,7 @@ import torch
 
 from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.looks import class_names
 from slowstep_probe.patches import Patches
 
 SECTION = "fsdp"
@@ -57,7 +58,7 @@ class Sharding:
         if not self.wanted.values.get(AHEAD):
             return
         for model in models:
-            spread = [part for part in model.modules() if _is(part, FSDP2)]
+            spread = [part for part in model.modules() if FSDP2 in class_names(part)]
             for part, following in pairwise(spread[1:]):  # the first holds all others
                 part.set_modules_to_forward_prefetch([following])
             if len(spread) > 2:
@@ -98,14 +99,10 @@ def _plain(value: Any) -> Any:
     return value.name if isinstance(value, enum.Enum) else value
 
 
-def _is(part: Any, kind: str) -> bool:
-    return kind in (base.__name__ for base in type(part).__mro__)
-
-
 def sharding_facts(parts: Iterable[Any]) -> dict[str, Any]:
     """Return how the weights of these modules are spread, as the live objects say; {} where they are not."""
     parts = list(parts)
-    wrapped = [part for part in parts if _is(part, FSDP1)]
+    wrapped = [part for part in parts if FSDP1 in class_names(part)]
     if wrapped:
         last = wrapped[-1]  # the first of several is the root, which may be another than the rest
         found = {name: _plain(getattr(last, name, None)) for name in ARGUMENTS}

@@ -15,6 +15,7 @@ from typing import Any
 
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.looks import class_names
 from slowstep_probe.patches import Patches
 
 SECTION = "zero_optimization"
@@ -91,7 +92,7 @@ def zero_facts(parts: Iterable[Any]) -> dict[str, Any]:
 
     Sizes of buckets are in elements, as in the configuration.
     """
-    engine = next((part for part in parts if ENGINE in (base.__name__ for base in type(part).__mro__)), None)
+    engine = next((part for part in parts if ENGINE in class_names(part)), None)
     found = {name: _asked(engine, of) for name, of in ASKED.items()} if engine is not None else {}
     told = {f"{SECTION}.{name}": value for name, value in found.items() if value is not None}
     if told:

@@ -72,6 +72,8 @@ class Ended:
     """The most host memory that the trial held, in bytes."""
     over: bool
     """True if that was more than the trial may take."""
+    left: int = 0
+    """The processes that it left when it ended by itself, and that were ended after it."""
 
 
 def guard(report: Wire, connection: Wire, order: Order) -> None:
@@ -79,7 +81,8 @@ def guard(report: Wire, connection: Wire, order: Order) -> None:
 
     The number of that process is the first message to `report`, and `Ended` the last.
     """
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     adopt_orphans()
     know(order.secrets)
     inlet, outlet = os.pipe() if order.log else (-1, -1)
@@ -143,7 +146,8 @@ class _Watch:
 
     def finish(self) -> None:
         """End all that is left of the process tree, and report how the trial ended."""
-        end_descendants(os.getpid())
+        by_itself = self.code is not None
+        left = end_descendants(os.getpid())
         self._collect()
         if self.log:
             while self._pump():
@@ -153,8 +157,9 @@ class _Watch:
             remove_folder(self.order.folder)
         if self._owner_is_gone():
             remove_abandoned_folders()
+        told = {"peak": self.memory.peak, "over": self.memory.over, "left": left if by_itself else 0}
         with contextlib.suppress(OSError):
-            self.report.send(to_plain(Ended(code=self.code, peak=self.memory.peak, over=self.memory.over)))
+            self.report.send(to_plain(Ended(code=self.code, **told)))
 
     def _owner_is_gone(self) -> bool:
         """Return whether the measurer's process has ended. Its end of the wire is closed a moment before it is gone."""

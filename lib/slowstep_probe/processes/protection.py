@@ -24,7 +24,7 @@ READ_ONLY, NO_SUID, NO_DEVICES, NO_EXECUTION = 0x1, 0x2, 0x4, 0x8
 
 VIRTUAL = re.compile(
     "proc|sysfs|devtmpfs|devpts|cgroup2?|mqueue|securityfs|debugfs|tracefs|bpf|pstore|hugetlbfs|configfs|fusectl|autofs|"
-    "nsfs|binfmt_misc|rpc_pipefs|efivarfs|ramfs|fuse.lxcfs"
+    "nsfs|binfmt_misc|rpc_pipefs|efivarfs|fuse.lxcfs"
 )
 """File systems that hold no files of a user."""
 
@@ -123,12 +123,17 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         copy = os.path.join(found.folder, f"{number}.file")
         if os.stat(path).st_size <= LARGEST_COPY and _copied(path, copy):
             found.copies[path] = (copy, os.stat(copy).st_mtime_ns)
-    reached = _reached([*inner, *files, *_sockets([*targets, SHARED_MEMORY]), *_pipes_of_devices()])
-    kept = reached | {path: _opened(path) for path in (folder, *writable) if path not in reached}
+    mounts = _reached(inner)
+    kept = _reached([*_sockets([*targets, SHARED_MEMORY]), *_pipes_of_devices()])
+    kept |= {path: _opened(path) for path in (folder, *writable)}
     copies = {path: _opened(copy) for path, (copy, _) in found.copies.items()}
     lowers = {target: _opened(target) for target in targets}
     base = _opened(found.folder)
-    for number, target in enumerate(targets):
+    # a mount brings those within it as they are, so what is to lie over them comes afterwards
+    for number, target in enumerate(sorted({*targets, *mounts})):
+        if target in mounts:
+            _bound(libc, mounts[target], target)
+            continue
         upper, work = (f"/proc/self/fd/{base}/{number}{kind}" for kind in ("", ".work"))
         for made in (upper, work):
             os.mkdir(made)
@@ -140,13 +145,12 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     if own_memory and not _own_memory(libc, base, as_user):
         found.open.append(SHARED_MEMORY)
     for path, descriptor in (kept | copies).items():
-        bound = libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(path), None, BIND | RECURSIVE, None)
-        if bound and path in (folder, *writable):
+        if not _bound(libc, descriptor, path) and path in (folder, *writable):
             found.open.append(path)
     found.open += [path for path in files if path not in copies and not _read_only(libc, path)]
     if not _read_only(libc, "/") and os.access("/", os.W_OK):
         found.open.append("/")
-    for descriptor in [*lowers.values(), *kept.values(), *copies.values(), base]:
+    for descriptor in [*lowers.values(), *mounts.values(), *kept.values(), *copies.values(), base]:
         os.close(descriptor)
     with contextlib.suppress(OSError):
         os.chdir(os.getcwd())  # the working directory is still the one underneath
@@ -229,6 +233,11 @@ def _pipes_of_devices() -> list[str]:
         kind = os.stat(paths[0]).st_mode
         return paths if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) else []
     return []
+
+
+def _bound(libc: ctypes.CDLL, descriptor: int, path: str) -> bool:
+    """Put what a descriptor leads to, with all mounts within it, at a path; return whether that could be had."""
+    return libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(path), None, BIND | RECURSIVE, None) == 0
 
 
 def _reached(paths: Iterable[str]) -> dict[str, int]:

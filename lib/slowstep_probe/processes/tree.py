@@ -54,13 +54,15 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def end_descendants(pid: int, keep: Collection[int] = (), itself: bool = False) -> None:
+def end_descendants(pid: int, keep: Collection[int] = (), itself: bool = False) -> int:
     """Kill all descendants of a process, and with `itself` the process, too; only `keep` and its descendants stay.
+
+    How many there were is returned.
 
     Every process is stopped before any is killed, since one that still runs could start others in the meantime. Those
     that were started before are found in the next round, under their new parent if `pid` adopts orphans.
     """
-    deadline = time.monotonic() + PATIENCE
+    deadline, ended = time.monotonic() + PATIENCE, 0
     while time.monotonic() < deadline:
         stopped: list[int] = []
         while new := [each for each in _running(pid, keep, itself) if each not in stopped]:
@@ -68,10 +70,12 @@ def end_descendants(pid: int, keep: Collection[int] = (), itself: bool = False) 
                 _signal(each, signal.SIGSTOP)
             stopped += new
         if not stopped:
-            return
+            break
         for each in reversed(stopped):
             _signal(each, signal.SIGKILL)
+        ended += len(stopped)
         time.sleep(0.01)
+    return ended
 
 
 def reap_adopted(keep: Collection[int] = ()) -> None:

@@ -144,7 +144,7 @@ class Ranks:
             each.finish()
 
 
-def forked(ranks: Sequence[Rank]) -> list[RankProcess] | tuple[Rank, Wire, Wire]:
+def fork_ranks(ranks: Sequence[Rank]) -> list[RankProcess] | tuple[Rank, Wire, Wire]:
     """Fork ranks. Return all of them in this process, which leads them, and in each its rank and its two wires.
 
     A rank dies with its leader. It adopts the orphans of what it starts, so that they can stand still with it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks import meeting
 from slowstep_probe.ranks.far import Node
-from slowstep_probe.ranks.fork import Ranks, forked
+from slowstep_probe.ranks.fork import Ranks, fork_ranks
 from slowstep_probe.ranks.rank import Group, Rank
 
 
@@ -25,20 +25,20 @@ class OwnRank:
     """Where it meets ranks on other nodes; None if there are none."""
 
 
-def gathered(group: Group, nodes: Sequence[Wire], wire: Wire | None) -> OwnRank | Ranks:
+def gather_ranks(group: Group, nodes: Sequence[Wire], wire: Wire | None) -> OwnRank | Ranks:
     """Return in each rank's process what it is, and all ranks in the process that has forked them.
 
     `nodes` are the connections to other nodes, in a process that leads all ranks. In one that does not, `wire` is the
     connection to that; else it is the one to the measurer, if there is one.
     """
-    address = meeting.opened(nodes, bool(group.own)) if group.leads else meeting.told(wire)
-    told = forked(group.own)
-    if isinstance(told, list):
+    address = meeting.open_address(nodes, bool(group.own)) if group.leads else meeting.receive_address(wire)
+    forked = fork_ranks(group.own)
+    if isinstance(forked, list):
         if address is not None:
             address.close()
         far = [Node(one, group.of_node(number)) for one, number in zip(nodes, group.far, strict=True)]
-        return Ranks(told, far)
-    rank, own, where = told
+        return Ranks(forked, far)
+    rank, own, where = forked
     for one in filter(None, (*nodes, wire)):  # a connection that a rank held open would hide its end
         one.close()
     if address is not None and rank.number:

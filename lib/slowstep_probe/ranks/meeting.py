@@ -38,7 +38,7 @@ class Address:
                 os.close(self.listening)
 
 
-def opened(nodes: Sequence[Wire], here: bool) -> Address | None:
+def open_address(nodes: Sequence[Wire], here: bool) -> Address | None:
     """Return an address at which other nodes can be met, and tell them its port; None where they meet by a file.
 
     They do so if all ranks are on one node: on that of this process (`here`), or on the only other one.
@@ -55,7 +55,7 @@ def opened(nodes: Sequence[Wire], here: bool) -> Address | None:
     return Address(host=host, port=port, listening=listening.detach())
 
 
-def told(leader: Wire) -> Address | None:
+def receive_address(leader: Wire) -> Address | None:
     """Return the address that the leader of all ranks has told this node; None where they meet by a file."""
     port = int(leader.receive()["port"])
     return Address(host=leader.there(), port=port) if port else None

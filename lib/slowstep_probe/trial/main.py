@@ -32,6 +32,7 @@ from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.clock import CudaClock, device_of
 from slowstep_probe.graphs import recompilations
+from slowstep_probe.looks import looking
 from slowstep_probe.measured import Memory, Status, Steps, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
@@ -42,7 +43,7 @@ from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import to_its_end
 from slowstep_probe.ranks.collectives import Collectives
-from slowstep_probe.ranks.gathering import OwnRank, gathered, handed_over
+from slowstep_probe.ranks.gathering import OwnRank, gather_ranks, handed_over
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.leader import Leader
 from slowstep_probe.ranks.meeting import Meeting
@@ -122,10 +123,10 @@ def _own_rank(wire: Wire, group: Group) -> OwnRank:
     """
     if group.alone:
         return OwnRank(rank=group.own[0], wire=wire)
-    told = gathered(group, handed_over(wire, group), wire)
-    if isinstance(told, OwnRank):
-        return told
-    return Leader(wire, told).lead() if group.leads else Outpost(wire, told).serve()
+    found = gather_ranks(group, handed_over(wire, group), wire)
+    if isinstance(found, OwnRank):
+        return found
+    return Leader(wire, found).lead() if group.leads else Outpost(wire, found).serve()
 
 
 def _without_child_signals() -> None:
@@ -385,7 +386,8 @@ class Trial:
         found = seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
         if self.launch.group is None:
             return found
-        return found | self.exchange.facts(self.probe.models, self.probe.loader) | self.launch.group.facts
+        exchange = looking(self.exchange.facts)(self.probe.models, self.probe.loader) or {}
+        return found | exchange | self.launch.group.facts
 
     def _awake(self, do: Callable[[], T]) -> T:
         """Return what `do` does while all that the program has started goes on, but for the workers that feed it.

@@ -1,9 +1,9 @@
 """Objects whose tensors lie in one file, the arena. Every process that reads it shares its pages.
 
-A process writes the arena, and beside it pickles all but the values of the tensors. Who reads it maps the arena
-privately: whoever writes to a page gets a copy of his own, so no process can disturb another, and the kernel tells how
-much was copied. A tensor that lay on a device is copied to it, or mapped where a process holds the arena on that device
-(`slowstep_probe.weights.on_device`).
+A process writes the arena, and beside it pickles all but the values of the tensors. A process that reads it maps the
+arena privately: one that writes to a page gets a copy of its own, so no process can disturb another, and the kernel
+tells how much was copied. A tensor that lay on a device is copied to it, or mapped where a process holds the arena on
+that device (`slowstep_probe.weights.on_device`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _mapped: list[weakref.ref[mmap.mmap]] = []
 
 
 def write(what: Any, arena: Path, given: Sequence[Any] = ()) -> None:
-    """Write an object to `arena` and the file beside it. Objects in `given` are left out: the reader has his own.
+    """Write an object to `arena` and the file beside it. Objects in `given` are left out: the reader has its own.
 
     The file beside it is that of `written_of`; whoever renames it to `structure_of` says that others may read.
     """
@@ -104,11 +104,11 @@ def go_on_from(states: Sequence[torch.Tensor]) -> None:
 
 
 def facts(models: Iterable[torch.nn.Module]) -> dict[str, int | None]:
-    """Return the bytes of frozen parameters that are shared and that are not, and those of pages that were written to.
+    """Return the bytes of frozen parameters that are shared, of those that are not, and of those that were written to.
 
-    Those written are None where the system does not tell it; of them, those on a device are written for others, too.
-    Pages of parameters that are trained are none of these. {}
-    where nothing was mapped.
+    Pages of parameters that are trained are not counted. The bytes that were written to are None where the system does
+    not tell them. Those of them on a device are told by themselves, too: its memory is one for all processes, so that
+    one of them reads what another has written. {} is returned where nothing was mapped.
     """
     if not _mapped:
         return {}

@@ -55,27 +55,20 @@ class BuiltOnce:
 
     def __init__(self, folder: Path, seconds: float):
         self.folder, self.seconds = folder, seconds
-        self._inside = False
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
         late.on("transformers.modeling_utils", lambda it: watch(it.PreTrainedModel, self._called, patches))
 
     def _called(self, original: Callable[..., Any], kind: type, *args: Any, **kwargs: Any) -> Any:
-        if self._inside:  # a model that is made of others
+        key = calls.identity(kind, args, kwargs)
+        if key is None:
             return original(kind, *args, **kwargs)
-        self._inside = True
-        try:
-            key = calls.identity(kind, args, kwargs)
-            if key is None:
-                return original(kind, *args, **kwargs)
-            kept, given = self.folder / key, calls.configurations(args, kwargs)
-            if arena.structure_of(kept).exists():
-                with contextlib.suppress(Exception):  # what can't be read is built
-                    return _read(kept, given)
-            return self._built(kept, given, lambda: original(kind, *args, **kwargs))
-        finally:
-            self._inside = False
+        kept, given = self.folder / key, calls.configurations(args, kwargs)
+        if arena.structure_of(kept).exists():
+            with contextlib.suppress(Exception):  # what can't be read is built
+                return _read(kept, given)
+        return self._built(kept, given, lambda: original(kind, *args, **kwargs))
 
     def _built(self, kept: Path, given: list[Any], build: Callable[[], Any]) -> Any:
         """Return what a call builds, as it is read from the file that it was written to, if it is worth keeping."""
@@ -138,10 +131,25 @@ class BuiltOnce:
 
 
 def watch(kind: type, function: Callable[..., Any], patches: Patches) -> None:
-    """Have `function(original, cls, …)` called where a model is built by a class method of `kind`, or of a subclass."""
+    """Have `function(original, cls, …)` called where a model is built by a class method of `kind`, or of a subclass.
+
+    A model that is made of others is built by one call: those that it makes itself are left alone.
+    """
+    building = False
+
+    def outermost(original: Callable[..., Any], cls: type, *args: Any, **kwargs: Any) -> Any:
+        nonlocal building
+        if building:
+            return original(cls, *args, **kwargs)
+        building = True
+        try:
+            return function(original, cls, *args, **kwargs)
+        finally:
+            building = False
+
     for name in BUILDERS:
         if isinstance(vars(kind).get(name), classmethod):
-            patches.class_method(kind, name, function)
+            patches.class_method(kind, name, outermost)
 
 
 def adopt(model: torch.nn.Module) -> None:
