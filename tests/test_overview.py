@@ -140,7 +140,7 @@ def test_what_pays_comes_first_and_what_is_not_allowed_says_how_to_allow_it(conc
     assert ["training_arguments.gradient_checkpointing: false", "dataset.tokenize: once"] == [
         action.what for action in found.actions
     ]
-    assert [("per_device_train_batch_size=8", "allow: {semantics: true}")] == [
+    assert [("per_device_train_batch_size=8", "allow: {numerics: true, semantics: true}")] == [
         (r.verdict.name, r.remedy) for r in found.beyond
     ]
     assert {v.name for v in found.decision.parts} == set(found.decision.adopted.name.split(" + "))
@@ -285,7 +285,9 @@ def test_levels_that_pay_only_together_are_named(concluded: Concluded) -> None:
     levels = matrix | {"gradient_checkpointing": {}, "allow.semantics": False}
     found = overview(concluded({together: 0.4}, **levels))
 
-    assert [(together, "allow: {semantics: true}")] == [(r.verdict.name, r.remedy) for r in found.beyond]
+    assert [(together, "allow: {numerics: true, semantics: true}")] == [
+        (r.verdict.name, r.remedy) for r in found.beyond
+    ]
 
 
 def test_what_to_do_holds_all_that_is_adopted(concluded: Concluded) -> None:
