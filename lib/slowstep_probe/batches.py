@@ -10,12 +10,10 @@ from weakref import WeakKeyDictionary
 import torch.utils.data.dataloader as loading
 
 from slowstep_probe import batch_work
+from slowstep_probe.drawn import AHEAD, Drawn
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Work
-
-AHEAD = 1024
-"""The most batches of an iterator that wait to be trained on."""
 
 FEEDING = 8
 """The loaders that feed the training of which is known that they do, where a new one is made again and again."""
@@ -65,6 +63,8 @@ class Batches:
         """Those that had been made when each iterator gave its first batch."""
         self._feeding: deque[Any] = deque(maxlen=FEEDING)
         """The last loaders that came to feed a backward pass."""
+        self.drawn = Drawn()
+        """The examples of the batches that were given, as they were drawn."""
         self.workers = Workers()
         """The workers of the loader that training draws from."""
         self.loader: Any = None
@@ -86,7 +86,7 @@ class Batches:
         return self._began.get(self.number(iterator), 0)
 
     def ask(self, iterator: Any) -> None:
-        """Take an iterator for the one that training draws from.
+        """Note that an iterator was asked for a batch. What is trained on next is taken for one of its batches.
 
         Asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next.
         """
@@ -94,9 +94,9 @@ class Batches:
         self._source = self._fetched.setdefault(iterator, deque(maxlen=AHEAD))
         self._asked = self.number(iterator)
 
-    def give(self, batch: Any) -> None:
-        """Count the work of a batch that came from the iterator that was asked last."""
-        self._source.append(_count(batch) or Work())
+    def give(self, batch: Any, iterator: Any) -> None:
+        """Count the work of a batch that came from an iterator, which is the one that was asked last."""
+        self._source.append(_count(batch, self.drawn.of_last(iterator)) or Work())
         if self._asked is not None:
             self._given.add(self._asked)
             self._first.setdefault(self._asked, self._passes)

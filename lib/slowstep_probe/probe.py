@@ -54,6 +54,7 @@ from slowstep_probe.looks import looking
 from slowstep_probe.measured import Block, Steps
 from slowstep_probe.modes import Modes
 from slowstep_probe.outermost import Outermost
+from slowstep_probe.patches import Patches
 from slowstep_probe.step_losses import StepLosses
 from slowstep_probe.tape import Tape
 
@@ -281,6 +282,9 @@ class Probe:
                 self._undo.pop()()
 
     def _attach(self) -> None:
+        patches = Patches()
+        self.fetched.drawn.attach(patches)
+        self._undo.append(patches.remove)
         self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked, after=self._iterator_made)
         self._wrap(
             loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
@@ -411,9 +415,9 @@ class Probe:
         if self._beside(fetching=True):
             self._fed_beside = True
             self.fetched.ask(iterator)
-            self.fetched.give(batch)
+            self.fetched.give(batch, iterator)
         elif self._depth == 0:
-            self.fetched.give(batch)
+            self.fetched.give(batch, iterator)
 
     def _backward(self, loss: Any, *_: Any, **__: Any) -> None:
         if self._depth and self.tape.marks[-1].phase == "backward":
