@@ -16,6 +16,7 @@ from weakref import WeakSet
 import torch
 import torch.utils.data.dataloader as loading
 
+from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
@@ -216,15 +217,15 @@ class PaddedColumns:
     """Notes whether the batches that loaders give have columns of padding alone, or of one value."""
 
     def __init__(self) -> None:
-        self._looks: dict[int, list[tuple[bool, bool]]] = {}
-        """By the identity of the data set: of each batch, whether there is something to leave out in each way."""
+        self._looks: ByIdentity[list[tuple[bool, bool]]] = ByIdentity()
+        """By the data set: of each batch, whether there is something to leave out in each way."""
 
     def attach(self, patches: Patches) -> None:
         """Begin. It has to be attached after what trims batches."""
         patches.look(loading._BaseDataLoaderIter, "__next__", self._given)
 
     def _given(self, batch: Any, iterator: Any) -> None:
-        looks = self._looks.setdefault(id(iterator._dataset), [])
+        looks = self._looks.setdefault(iterator._dataset, [])
         if len(looks) < (LOOKS if any(map(any, looks)) else FEW_LOOKS):
             looks.append(tuple(_found(batch, way) for way in WAYS.values()))
 
@@ -234,6 +235,6 @@ class PaddedColumns:
         Those of one value are told where no mask says that they are padding.
         """
         known = getattr(loader, "batch_sampler", None) is not None
-        looks = self._looks.get(id(loader.dataset), []) if known else []
+        looks = self._looks.get(loader.dataset, []) if known else []
         padded, constant = (2 * sum(look[way] for look in looks) > len(looks) for way in range(len(WAYS)))
         return {"padded_columns": padded, "constant_columns": constant and not padded}
