@@ -291,7 +291,7 @@ class Probe:
         )
         self._wrap(torch.autograd, "backward", "backward", before=self._backward)  # Tensor.backward calls it
         self._wrap(torch.autograd, "grad", "backward", before=self._gradients_asked)
-        self._wrap(torch.amp.GradScaler, "scale", "backward", before=self.losses.before_scaling)
+        self._wrap(torch.amp.GradScaler, "scale", "backward", after=self.losses.scaled)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.Module, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
@@ -434,7 +434,7 @@ class Probe:
         if not self._backwards and self._depth == 0:
             first = outputs[0] if isinstance(outputs, list | tuple) and outputs else outputs
             if isinstance(loss := batch_work.unwrapped(first), torch.Tensor):
-                self._keep_loss(loss.detach().float().mean())
+                self._keep_loss(loss)
 
     def _keep_loss(self, loss: Any) -> None:
         self.clock.follow()
