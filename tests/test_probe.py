@@ -24,6 +24,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from recording import HandClock, record
 from slowstep.records import PHASES
+from slowstep_probe import devices
 from slowstep_probe.clock import CudaClock, HostClock, device_of
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import FAILED
@@ -718,6 +719,30 @@ def test_a_block_may_begin_by_another_clock() -> None:
     block, _ = tape.close(step_is_due=False)
 
     assert (0, 1, 1.0) == (len(passed), block.steps, block.phases["forward"])
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_step_in_which_a_program_first_uses_its_device_lasts_until_that_has_ended(
+    ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is timed by the host's clock; the time of its launches alone would make all others look slow.
+
+    What a step that is under way has launched belongs to no step of the block.
+    """
+    hand = HandClock()
+    monkeypatch.setattr(HostClock, "mark", lambda _: hand.mark())
+    monkeypatch.setattr(devices, "used", lambda: [0])
+    monkeypatch.setattr(torch.cuda, "synchronize", hand.pass_second)
+    tape = Tape(HostClock(), set())
+    tape.open()
+    tape.mark("forward")
+    hand.pass_second()
+    tape.end_step()
+    if not ends:
+        tape.mark("forward")
+    block, _ = tape.close(step_is_due=False)
+
+    assert (block.seconds, hand.now) == (2.0 if ends else 1.0, 3.0)
 
 
 @pytest.mark.parametrize(
