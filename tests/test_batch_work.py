@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from slowstep_probe.batch_work import UNKNOWN, count, total
+from slowstep_probe.batch_work import UNKNOWN, count, count_inputs, total
+from slowstep_probe.drawn import Examples
 from slowstep_probe.measured import Work
 
 IDS = torch.ones(2, 6, dtype=torch.int64)
@@ -61,6 +62,7 @@ TARGETS = tuple({"boxes": torch.zeros(i % 4, 4), "labels": torch.zeros(i % 4)} f
         ({"images": IMAGES, "targets": list(TARGETS)}, 16),
         ([{"input_ids": torch.zeros(7)} for _ in range(4)], 4),
         ([torch.zeros(n) for n in (7, 5, 9)], 3),
+        ((torch.zeros(40, 2), torch.zeros(90, 2)), 40),  # nodes and edges
         ((torch.zeros(32, 3, 8, 8), torch.zeros(32)), 32),
         (((torch.zeros(32, 5), torch.zeros(32, 9)), torch.zeros(32)), 32),
         (({"image": torch.zeros(32, 3)}, {"label": torch.zeros(32)}), 32),
@@ -75,6 +77,35 @@ TARGETS = tuple({"boxes": torch.zeros(i % 4, 4), "labels": torch.zeros(i % 4)} f
 def test_examples_that_nobody_stacked_are_counted_one_by_one(batch: object, samples: int) -> None:
     """A detector's images come as a tuple, each of 3 channels: the batch is as many as there are, and not 3."""
     assert count(batch).samples == samples
+
+
+SOURCES, TARGETS_OF_THEM = torch.zeros(21, 16), torch.zeros(19, 16)
+
+
+@pytest.mark.parametrize(
+    ("batch", "drawn", "samples"),
+    [
+        ((SOURCES, TARGETS_OF_THEM), Examples(16, at_most=False), 16),
+        ((torch.zeros(40, 2), torch.zeros(90, 2)), Examples(5, at_most=False), 5),
+        ((torch.zeros(40, 2), torch.zeros(90, 2)), Examples(1, at_most=False), 1),
+        ({"input_ids": torch.zeros(1, 90)}, Examples(8, at_most=False), 8),  # packed into one sequence
+        (IMAGES, Examples(16, at_most=False), 16),
+        (Graphs(num_graphs=5), Examples(6, at_most=False), 5),
+        ((torch.zeros(7, 3), torch.zeros(7)), Examples(16, at_most=True), 7),  # the data ended
+        (IMAGES, Examples(32, at_most=True), 16),
+        ((SOURCES, TARGETS_OF_THEM), Examples(32, at_most=True), 32),
+        ((torch.zeros(7, 16), torch.zeros(7, 16)), Examples(16, at_most=True), 16),
+        ({"input_ids": torch.zeros(1, 90)}, Examples(8, at_most=True), 8),
+    ],
+)
+def test_what_was_drawn_for_a_batch_are_its_examples(batch: object, drawn: Examples, samples: int) -> None:
+    """Its shapes may say anything, and only the end of an iterable data set makes it smaller."""
+    assert count(batch, drawn).samples == samples
+
+
+def test_the_arguments_of_a_model_are_no_list_of_examples() -> None:
+    assert count_inputs((SOURCES, TARGETS_OF_THEM, TARGETS_OF_THEM), {}).samples == 21
+    assert count_inputs(([torch.zeros(n) for n in (7, 5, 9)],), {}).samples == 3
 
 
 def test_nothing_is_read_of_a_batch_on_a_device_while_it_is_trained_on() -> None:

@@ -16,8 +16,10 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
 from torch.utils import checkpoint
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertModel
 
+from slowstep_probe import devices
 from slowstep_probe.changing.alone import changed
 from slowstep_probe.changing.double_precision import is_double
 from slowstep_probe.changing.effects import Effects
@@ -278,6 +280,35 @@ def test_weights_that_a_program_updates_itself_have_no_idle_gradients() -> None:
         assert not looks.seen
         model.zero_grad()
         by_hand.zero_grad()
+    patches.remove()
+
+
+def test_idle_gradients_are_found_without_a_wait_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of weights on a device is read until somebody asks, and nothing is done while a graph is captured."""
+    model, teacher = nn.Linear(4, 4), nn.Linear(4, 4)
+    done = list[str]()
+
+    class Noting(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            done.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    def step() -> list[str]:
+        (model(torch.ones(1, 4)) + teacher(torch.ones(1, 4))).square().sum().backward()
+        done.clear()
+        with Noting():
+            optimizer.step()
+        return [name for name in done if name.startswith(("aten.sum", "aten._local_scalar_dense"))]
+
+    looks, patches = IdleGradients(lambda: [model, teacher]), Patches()
+    looks.attach(patches)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sums = ["aten.sum.default", "aten.sum.default"]
+
+    assert [sums, sums] == [step(), step()]
+    assert looks.seen
+    monkeypatch.setattr(devices, "is_capturing", lambda: True)
+    assert [] == step()
     patches.remove()
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 from transformers import BertConfig, BertForTokenClassification, Trainer
 from transformers.tokenization_utils_base import BatchEncoding
 
 from slowstep_probe.changing.alone import changed
-from slowstep_probe.changing.padding import IGNORED, PaddedColumns, columns_varied, length_needed, trimmed
+from slowstep_probe.changing.padding import IGNORED, ON_DEVICE, PaddedColumns, columns_varied, length_needed, trimmed
+from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.patches import Patches
 
 LENGTH = 32
@@ -158,6 +161,58 @@ def test_batches_keep_their_kind_when_columns_are_left_out() -> None:
     assert (mapping["names"], nothing) == (["a", "b"], None)
     assert torch.equal(pair.ids, tokens(0, 9, 16))
     assert tuple(inside["ids"].shape) == (2, LENGTH)
+
+
+class Read(UserDict):
+    """A batch that notes when somebody looks into it."""
+
+    reads = 0
+
+    def values(self) -> Any:
+        Read.reads += 1
+        return super().values()
+
+
+def test_few_batches_are_looked_at_and_none_once_the_facts_are_known() -> None:
+    """As many in both arms of a comparison, of which only the warm-up is longer by it."""
+    looks, patches, reads = PaddedColumns(), Patches(), list[int]()
+    looks.attach(patches)
+    loader = DataLoader(range(100), collate_fn=lambda _: Read(batch(9)))
+    Read.reads = 0
+    for number, _ in enumerate(loader, 1):
+        reads += [number] * (Read.reads > 0)
+        Read.reads = 0
+        if number == 40:
+            facts = looks.facts(loader)
+    patches.remove()
+
+    assert [1, 2, 3, 4, 8, 16, 32] == reads
+    assert {"padded_columns": True, "constant_columns": False} == facts
+
+
+def test_no_batch_on_a_device_is_trimmed() -> None:
+    """Whoever reads one waits for all that the program has launched. The reason is told with the facts."""
+    given = {name: value.to("meta") for name, value in batch(9).items()}
+    done = list[str]()
+
+    class Noting(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            done.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with Noting():
+        assert trimmed(given) is given
+
+    assert [] == done
+
+    looks, patches = PaddedColumns(), Patches()
+    looks.attach(patches)
+    loaders = [DataLoader(range(2), collate_fn=lambda _, of=one: of) for one in (given, batch(9))]
+    _ = [list(loader) for loader in loaders]
+    patches.remove()
+
+    assert {"padded_columns": False, "constant_columns": False} == looks.facts(None)
+    assert [ON_DEVICE, None] == [looks.facts(loader).get(f"{WHY_NOT}padded_columns") for loader in loaders]
 
 
 class Tokens(torch.utils.data.Dataset):

@@ -18,17 +18,20 @@ import pytest
 import torch
 import transformers.trainer
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from recording import HandClock, record
 from slowstep.records import PHASES
+from slowstep_probe import devices
 from slowstep_probe.clock import CudaClock, HostClock, device_of
 from slowstep_probe.loader_workers import Workers
+from slowstep_probe.looks import FAILED
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.observed import optimizer_facts
 from slowstep_probe.probe import Probe
-from slowstep_probe.step_losses import StepLosses
+from slowstep_probe.step_losses import PART, StepLosses
 from slowstep_probe.tape import Tape
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
@@ -718,6 +721,30 @@ def test_a_block_may_begin_by_another_clock() -> None:
     assert (0, 1, 1.0) == (len(passed), block.steps, block.phases["forward"])
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_step_in_which_a_program_first_uses_its_device_lasts_until_that_has_ended(
+    ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is timed by the host's clock; the time of its launches alone would make all others look slow.
+
+    What a step that is under way has launched belongs to no step of the block.
+    """
+    hand = HandClock()
+    monkeypatch.setattr(HostClock, "mark", lambda _: hand.mark())
+    monkeypatch.setattr(devices, "used", lambda: [0])
+    monkeypatch.setattr(torch.cuda, "synchronize", hand.pass_second)
+    tape = Tape(HostClock(), set())
+    tape.open()
+    tape.mark("forward")
+    hand.pass_second()
+    tape.end_step()
+    if not ends:
+        tape.mark("forward")
+    block, _ = tape.close(step_is_due=False)
+
+    assert (block.seconds, hand.now) == (2.0 if ends else 1.0, 3.0)
+
+
 @pytest.mark.parametrize(
     ("place", "device"), [(None, None), (torch.device("cpu"), None), (torch.device("cuda", 1), 1)], ids=str
 )
@@ -751,6 +778,75 @@ def test_a_loss_is_kept_as_it_was() -> None:
     loss.data.fill_(7.0)
 
     assert [2.0] == losses.first
+
+
+@pytest.mark.parametrize(
+    ("goes_back", "kept"),
+    [
+        (lambda scale, a, b: [scale(one) for one in (a, b)], 3.0),
+        (lambda scale, a, b: [*scale([a, b])], 3.0),
+        (lambda scale, a, b: [*reversed(scale([a, b]))], 3.0),
+        (lambda scale, a, b: [scale((a, b))], 3.0),
+        (lambda scale, a, b: [sum(scale([a, b]))], 3.0),
+        (lambda scale, a, b: [scale(one) / 4 for one in (a, b)], 0.75),
+        (lambda scale, a, b: [*scale(iter([a, b]))], 3.0),
+    ],
+)
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_loss_that_was_scaled_is_kept_as_it_was_before(goes_back: Callable, kept: float, enabled: bool) -> None:
+    """However many are scaled together, in whichever order they go back, and whatever becomes of them before."""
+    probe, scaler = Probe(), torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=enabled)
+    with probe.attached():
+        weight = torch.ones((), requires_grad=True)
+        for loss in goes_back(scaler.scale, weight * 1.0, weight * 2.0):
+            torch.autograd.backward(loss)
+        probe.losses.step_ended()
+        (weight * 5.0).backward()
+        probe.losses.step_ended()
+
+    assert [kept, 5.0] == probe.losses.first
+
+
+@pytest.mark.parametrize(
+    ("goes_back", "kept"),
+    [
+        (torch.full((4, 6), 2.0, dtype=torch.bfloat16), 2.0),
+        (torch.full((4, 6), 2.0, dtype=torch.float64).T, 2.0),
+        ((torch.full((3,), 2.0 + 1.0j), torch.tensor(1.0)), 3.0),
+        (torch.cat([torch.full((3 * PART,), 3.0), torch.full((PART,), 7.0)]).half(), 4.0),
+        (torch.eye(2).to_sparse(), 0.0),
+        (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), 0.0),
+        ((torch.eye(2).to_sparse(), torch.tensor(1.0)), 1.0),
+        (torch.zeros(0), 0.0),
+        (None, 0.0),
+    ],
+)
+def test_whatever_goes_back_the_program_goes_on(goes_back: Any, kept: float) -> None:
+    """What has no mean counts for nothing, and the backward pass counts all the same."""
+    losses, failed = StepLosses(), len(FAILED)
+    losses.add(goes_back)
+
+    assert len(losses) == 1
+    losses.step_ended()
+    assert ([kept], failed) == (losses.first, len(FAILED))
+
+
+def test_of_activations_that_go_back_no_copy_is_made() -> None:
+    """A pipeline's stage hands on what may be a good part of the memory."""
+    activations, numbers = torch.zeros(16 * PART, dtype=torch.bfloat16), []
+
+    class Made(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            if isinstance(result, torch.Tensor) and result.data_ptr() != activations.data_ptr():
+                numbers.append(result.numel())
+            return result
+
+    losses = StepLosses()
+    with Made():
+        losses.add(activations)
+
+    assert max(numbers) <= PART
 
 
 def test_losses_of_a_step_may_lie_on_several_devices() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import itertools
 import queue
 import threading
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from recording import HandClock, record
 from slowstep_probe import devices
+from slowstep_probe.by_identity import identity
 from slowstep_probe.probe import Probe
 
 BATCH, BATCHES = 4, 10
@@ -357,7 +359,73 @@ def test_all_loaders_that_a_step_draws_from_feed_training() -> None:
                     for (v,) in third:
                         model(v)
 
-    assert watched(train, 14).fetched.feeding == [first, second] * (14 // BATCHES + 1)
+    fed = [identity(first), identity(second)]
+    assert watched(train, 14).fetched.feeding == fed * (14 // BATCHES + 1)
+
+
+class Stream(IterableDataset):
+    """A data set that gives one example after another."""
+
+    def __init__(self, examples: int):
+        self.examples = examples
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from torch.randn(self.examples, 3)
+
+
+def sources_and_targets(rows: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A batch of sequences, (length, batch, features), whose targets are shorter than its sources."""
+    return torch.zeros(21, len(rows), 3), torch.zeros(19, len(rows), 3)
+
+
+def nodes_and_edges(rows: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A batch of graphs, all of whose nodes are in one tensor."""
+    return torch.zeros(5 * len(rows), 3), torch.zeros(9 * len(rows), 3)
+
+
+@pytest.mark.parametrize("collate", [sources_and_targets, nodes_and_edges, None])
+@pytest.mark.parametrize(
+    ("data", "options", "samples"),
+    [
+        (torch.randn(50, 3), {"batch_size": 16}, [16, 16, 16, 2, 16]),
+        (torch.randn(50, 3), {"batch_size": 16, "num_workers": 2, "persistent_workers": True}, [16, 16, 16, 2, 16]),
+        (torch.randn(50, 3), {"batch_sampler": [[1, 2, 3], [4], [5, 6]]}, [3, 1, 2, 3, 1]),
+        (Stream(48), {"batch_size": 16, "num_workers": 2}, [16] * 5),
+        (Stream(56), {"batch_size": 16}, [16, 16, 16, None, 16]),
+    ],
+)
+def test_a_batch_has_as_many_samples_as_its_loader_has_drawn(
+    collate: Any, data: Any, options: dict[str, Any], samples: list[int | None]
+) -> None:
+    """Also in the next epoch; shapes alone would tell other numbers.
+
+    Of an iterable data set alone it is the shapes that tell where it ended; None stands for what they must not tell.
+    """
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    positions: list[int] = []
+
+    def train() -> None:
+        loader = DataLoader(data, collate_fn=collate, **options)
+        while True:
+            for batch in loader:
+                positions.append(probe.position)
+                model(batch if collate is None else batch[0]).mean().backward()
+                optimizer.step()
+
+    class Enough(BaseException):
+        pass
+
+    def at_step_boundary() -> None:
+        if len(positions) > 6:
+            raise Enough
+
+    probe = Probe(at_step_boundary=at_step_boundary)
+    with contextlib.suppress(Enough), probe.attached():
+        train()
+
+    found = [after - before for before, after in itertools.pairwise(positions)]
+    assert [number for number, wanted in zip(found, samples, strict=False) if wanted] == [n for n in samples if n]
 
 
 class Part(nn.Module):

@@ -7,26 +7,28 @@ make the program wait for all that it has launched.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from slowstep_probe.drawn import Examples
 from slowstep_probe.measured import Work
 
 
-def count(batch: Any) -> Work:
+def count(batch: Any, drawn: Examples | None = None) -> Work:
     """Return the samples and tokens of `batch`: a mapping with `input_ids` (batch, length), or any nest of tensors.
 
     A batch may say itself what its tensors don't show, as attributes: `samples` (examples packed into its
-    sequences) and `cut_tokens` (what truncation removed).
+    sequences) and `cut_tokens` (what truncation removed). Else its samples are the examples that were `drawn` for it.
+    Where that is not known, they are told by its shapes.
     """
     ids = batch.get("input_ids") if isinstance(batch, Mapping) else None
     if ids is None or not hasattr(ids, "numel"):
-        return Work(samples=_said(batch) or _unstacked(batch) or _first_dimension(batch))
+        return Work(samples=_said(batch) or _drawn(batch, drawn) or _unstacked(batch) or _first_dimension(batch))
     mask, labels = batch.get("attention_mask"), batch.get("labels")
     return Work(
-        samples=getattr(batch, "samples", None) or (ids.shape[0] if ids.dim() > 1 else 1),
+        samples=_said(batch) or _drawn(batch, drawn) or (ids.shape[0] if ids.dim() > 1 else 1),
         padded_tokens=ids.numel(),
         useful_tokens=ids.numel() if mask is None else _kept(mask, ids),
         loss_tokens=None if labels is None else _here((labels != -100).sum()),
@@ -66,7 +68,9 @@ def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
     first = args[0] if args else next((v for v in kwargs.values() if isinstance(v, torch.Tensor)), None)
     if isinstance(first, torch.Tensor) and first.dim() == 2 and not first.is_floating_point():
         return Work(samples=first.shape[0], padded_tokens=first.numel(), useful_tokens=first.numel())
-    return count(args or kwargs)
+    return count(
+        dict(enumerate(args)) | kwargs
+    )  # the arguments of a call are parts of a batch, and no list of examples
 
 
 def unwrapped(value: Any) -> Any:
@@ -100,6 +104,35 @@ CHANNELS = (1, 3, 4)
 """The first dimensions of an image: grey, in colours, with transparency."""
 
 
+def _drawn(batch: Any, drawn: Examples | None) -> int:
+    """Return the examples that were drawn for a batch; 0 if that is not known.
+
+    An iterable data set may have ended within the batch. It has if no length in the batch is the number that was asked
+    for, and if all of the batch agrees on a smaller one.
+    """
+    if drawn is None or not drawn.at_most or drawn.number in _lengths(batch):
+        return drawn.number if drawn else 0
+    firsts = {tensor.shape[0] for tensor in _tensors(batch) if tensor.dim()}
+    agreed = _unstacked(batch) or (firsts.pop() if len(firsts) == 1 else 0)
+    return agreed if 1 < agreed < drawn.number else drawn.number
+
+
+def _lengths(batch: Any) -> set[int]:
+    """Return the lengths of all sequences in a nest, and those of all dimensions of its tensors."""
+    if isinstance(batch, torch.Tensor):
+        return set(batch.shape)
+    own = {len(batch)} if isinstance(batch, list | tuple) else set()
+    return own.union(*map(_lengths, _items(batch)))
+
+
+def _tensors(batch: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a nest."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    for item in _items(batch):
+        yield from _tensors(item)
+
+
 def _first_dimension(batch: Any) -> int:
     """Return the length of the first tensor in a nest of mappings and sequences; 0 if there is none."""
     if isinstance(batch, torch.Tensor):
@@ -111,7 +144,8 @@ def _unstacked(batch: Any) -> int:
     """Return the length of a sequence of examples that nobody stacked, in a nest; 0 if there is none.
 
     Its items have the same keys, or are tensors of one kind whose first dimensions differ: the parts of a stacked batch
-    have keys of their own, and share their first dimension. More images than each has channels are a sequence, too.
+    have keys of their own, and most share their first dimension. More images than each has channels are a sequence,
+    too. Two tensors of unlike lengths are none, since they may as well be sources and targets, or nodes and edges.
     """
     if isinstance(batch, list | tuple) and len(batch) > 1 and (_alike(batch) or _ragged(batch) or _images(batch)):
         return len(batch)
@@ -120,8 +154,8 @@ def _unstacked(batch: Any) -> int:
 
 def _said(batch: Any) -> int | None:
     """Return the samples of a batch that knows them by an attribute: the kit's own, or that of a batch of graphs."""
-    said = getattr(batch, "samples", None) or getattr(batch, "num_graphs", None)
-    return said if isinstance(said, int) else None
+    said = (getattr(batch, name, None) for name in ("samples", "num_graphs"))
+    return next((number for number in said if isinstance(number, int) and number), None)
 
 
 def _items(nest: Any) -> Iterable[Any]:
@@ -145,7 +179,11 @@ def _alike(items: Sequence[Any]) -> bool:
     return all(isinstance(item, Mapping) and item.keys() == items[0].keys() for item in items)
 
 
+PAIR = 2
+"""As many tensors of unlike lengths are more likely parts of a batch than examples."""
+
+
 def _ragged(items: Sequence[Any]) -> bool:
     tensors = all(isinstance(item, torch.Tensor) and item.dim() for item in items)
     kinds = {(item.dim(), item.dtype) for item in items} if tensors else ()
-    return len(kinds) == 1 and len({item.shape[0] for item in items}) > 1
+    return len(items) > PAIR and len(kinds) == 1 and len({item.shape[0] for item in items}) > 1

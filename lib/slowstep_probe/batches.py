@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch.utils.data.dataloader as loading
 
 from slowstep_probe import batch_work
+from slowstep_probe.by_identity import identity, reference
+from slowstep_probe.drawn import AHEAD, Drawn
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Work
-
-AHEAD = 1024
-"""The most batches of an iterator that wait to be trained on."""
 
 FEEDING = 8
 """The loaders that feed the training of which is known that they do, where a new one is made again and again."""
@@ -52,7 +52,14 @@ class Batches:
         """Those of batches that only passes without gradients met since: a teacher's, or a validation's."""
         self._exhausted: set[int | None] = set()
         """Numbers of the iterators that have given their last batch."""
-        self._loaders: dict[int, Any] = {}
+        self._loaders: dict[int | None, int] = {}
+        """The identity of the loader of each iterator. The loader itself may be gone with all its data."""
+        self._of: WeakKeyDictionary[Any, Callable[[], Any]] = WeakKeyDictionary()
+        """The loader of each iterator that lives."""
+        self._made: Any = None
+        """The loader that began an epoch last: nothing else may hold it as long as no batch of it was trained on."""
+        self._asked_loader: Callable[[], Any] = lambda: None
+        """The loader of the iterator that was asked last."""
         self._ended: int | None = None
         """Number of the iterator, of those that fed a backward pass, that was the last to give its last batch."""
         self._after: dict[int, int | None] = {}
@@ -63,8 +70,10 @@ class Batches:
         """The backward passes so far."""
         self._first: dict[int, int] = {}
         """Those that had been made when each iterator gave its first batch."""
-        self._feeding: deque[Any] = deque(maxlen=FEEDING)
-        """The last loaders that came to feed a backward pass."""
+        self._feeding: deque[int] = deque(maxlen=FEEDING)
+        """The identities of the last loaders that came to feed a backward pass."""
+        self.drawn = Drawn()
+        """The examples of the batches that were given, as they were drawn."""
         self.workers = Workers()
         """The workers of the loader that training draws from."""
         self.loader: Any = None
@@ -79,24 +88,28 @@ class Batches:
     def made(self, iterator: Any, loader: Any, updates: int) -> None:
         """Note which loader an iterator is of, and how many optimizer steps had ended when it was made."""
         number = self.number(iterator)
-        self._loaders[number], self._began[number], self._after[number] = loader, updates, self._ended
+        self._loaders[number], self._began[number], self._after[number] = identity(loader), updates, self._ended
+        # a loop may make a loader for itself alone, which then lives as long as its iterator; but one that keeps its
+        # iterator, with workers that stay, would keep itself
+        keeps = getattr(loader, "_iterator", None) is iterator
+        self._of[iterator], self._made = reference(loader) if keeps else lambda: loader, loader
 
     def updates_before(self, iterator: Any) -> int:
         """Return the optimizer steps that had ended when an iterator was made."""
         return self._began.get(self.number(iterator), 0)
 
     def ask(self, iterator: Any) -> None:
-        """Take an iterator for the one that training draws from.
+        """Note that an iterator was asked for a batch. What is trained on next is taken for one of its batches.
 
         Asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next.
         """
         self.workers.belong_to(iterator)
         self._source = self._fetched.setdefault(iterator, deque(maxlen=AHEAD))
-        self._asked = self.number(iterator)
+        self._asked, self._asked_loader = self.number(iterator), self._of.get(iterator, lambda: None)
 
-    def give(self, batch: Any) -> None:
-        """Count the work of a batch that came from the iterator that was asked last."""
-        self._source.append(_count(batch) or Work())
+    def give(self, batch: Any, iterator: Any) -> None:
+        """Count the work of a batch that came from an iterator, which is the one that was asked last."""
+        self._source.append(_count(batch, self.drawn.of_last(iterator)) or Work())
         if self._asked is not None:
             self._given.add(self._asked)
             self._first.setdefault(self._asked, self._passes)
@@ -115,8 +128,7 @@ class Batches:
         Then they are those of a validation, unless its loader is known to feed the training.
         """
         since = self._first.get(self._asked, 0)  # type: ignore[arg-type]
-        loader = self._loaders.get(self._asked)  # type: ignore[arg-type]
-        known = self._asked in self._fed or any(loader is one for one in self._feeding)
+        known = self._asked in self._fed or self._loaders.get(self._asked) in self._feeding
         return not known and len(self._source) >= SEVERAL and 0 < since == self._passes
 
     def _forget(self) -> None:
@@ -147,7 +159,8 @@ class Batches:
         if not self._source:
             return None
         self.training.add(self._asked)
-        self.loader = self._loaders.get(self._asked, self.loader)  # type: ignore[arg-type]
+        if (loader := self._asked_loader()) is not None:
+            self.loader = loader
         return self._source.popleft()
 
     def feed(self) -> None:
@@ -159,13 +172,13 @@ class Batches:
         new = (self._sources & self._before | {self._asked}) - self._fed - {None}
         self._fed |= new
         for number in new:
-            loader = self._loaders.get(number)  # type: ignore[arg-type]
-            if loader is not None and not any(loader is one for one in self._feeding):
+            loader = self._loaders.get(number)
+            if loader is not None and loader not in self._feeding:
                 self._feeding.append(loader)
 
     @property
-    def feeding(self) -> list[Any]:
-        """The loaders whose batches came to backward passes."""
+    def feeding(self) -> list[int]:
+        """The identities of the loaders whose batches came to backward passes."""
         return [loader for number, loader in self._loaders.items() if number in self._fed]
 
     def feeds(self, asked: Any) -> bool:
@@ -174,8 +187,7 @@ class Batches:
         number = self._numbers.get(asked) if is_iterator else None
         if number is not None and number in self._fed:
             return True
-        loader = self._loaders.get(number) if is_iterator else asked  # type: ignore[arg-type]
-        return any(loader is one for one in self._feeding)
+        return (self._loaders.get(number) if is_iterator else identity(asked)) in self._feeding
 
     def has_fed(self, iterator: Any) -> bool:
         """Return whether a batch of a loader's iterator came to a backward pass."""
@@ -187,7 +199,10 @@ class Batches:
         return len(self._exhausted & self.training)
 
     @property
-    def successors(self) -> list[tuple[Any, Any]]:
-        """The pairs of loaders of which the second came to be trained on when the first had given its last batch."""
+    def successors(self) -> list[tuple[int, int]]:
+        """The pairs of loaders of which the second came to be trained on when the first had given its last batch.
+
+        They are told by their identities.
+        """
         pairs = [(self._loaders.get(self._after.get(one)), self._loaders.get(one)) for one in self._fed]
-        return [(before, one) for before, one in pairs if before is not None and one is not None and one is not before]
+        return [(before, one) for before, one in pairs if before is not None and one is not None and one != before]

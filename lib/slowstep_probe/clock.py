@@ -20,6 +20,9 @@ class Clock(Protocol):
     def synchronize(self) -> None:
         """Wait until all computation that was started has ended."""
 
+    def ended(self, mark: Any) -> Any:
+        """Wait as `synchronize` does, and return the mark at which all ended that was started before the last mark."""
+
     def gaps(self, marks: list[Any]) -> list[float]:
         """Return the seconds between successive marks, n - 1 of them for n marks. Call it after `synchronize`."""
 
@@ -41,6 +44,13 @@ class HostClock:
     def synchronize(self) -> None:
         """Wait for devices, if the program has begun to use some."""
         devices.synchronize()
+
+    def ended(self, mark: float) -> float:
+        """Return this moment if devices had to be waited for: the program touched none before its first step."""
+        if not devices.used():
+            return mark
+        devices.synchronize()
+        return self.mark()
 
     def gaps(self, marks: list[float]) -> list[float]:
         """Return the differences of the marks, in seconds."""
@@ -80,6 +90,11 @@ class CudaClock:
 
     def synchronize(self) -> None:
         devices.synchronize()
+
+    def ended(self, mark: torch.cuda.Event) -> torch.cuda.Event:
+        """Return the mark itself: the event ends with what was launched before it."""
+        devices.synchronize()
+        return mark
 
     def gaps(self, marks: list[torch.cuda.Event]) -> list[float]:
         return [a.elapsed_time(b) / 1e3 for a, b in pairwise(marks)]

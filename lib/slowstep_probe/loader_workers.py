@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
+
+from slowstep_probe.by_identity import reference
 
 QUEUES_OF = ("_task_info", "_worker_result_queue", "_data_queue", "_workers")
 """The private attributes of PyTorch's iterator over workers that are read here, those of torch 2.6 to 2.13. In a
@@ -19,11 +22,16 @@ class Workers:
     """The workers of the iterator that was last asked for a batch. There are none if the process makes its batches."""
 
     def __init__(self) -> None:
-        self._iterator: Any = None
+        self._of: Callable[[], Any] = lambda: None
+
+    @property
+    def _iterator(self) -> Any:
+        """The iterator that was asked last. With it, its workers would live longer than the program lets them."""
+        return self._of()
 
     def belong_to(self, iterator: Any) -> None:
         """Take the workers of `iterator` as those that are asked about from now on."""
-        self._iterator = iterator
+        self._of = reference(iterator)
 
     @property
     def known(self) -> bool:
@@ -44,7 +52,8 @@ class Workers:
     @property
     def outstanding(self) -> int:
         """The number of batches that were asked for and not yet given: all that the queue may hold."""
-        return len(self._iterator._task_info) if self.pids and self.known else 0
+        it = self._iterator
+        return len(it._task_info) if self.pids and self.known else 0
 
     @property
     def ready(self) -> int:

@@ -278,13 +278,16 @@ class Probe:
             self._patches.remove()
 
     def _attach(self) -> None:
+        patches = Patches()
+        self.fetched.drawn.attach(patches)
+        self._undo.append(patches.remove)
         self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked, after=self._iterator_made)
         self._wrap(
             loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
         )
         self._wrap(torch.autograd, "backward", "backward", before=self._backward)  # Tensor.backward calls it
         self._wrap(torch.autograd, "grad", "backward", before=self._gradients_asked)
-        self._wrap(torch.amp.GradScaler, "scale", "backward", before=self.losses.before_scaling)
+        self._wrap(torch.amp.GradScaler, "scale", "backward", after=self.losses.scaled)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.Module, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
@@ -378,9 +381,9 @@ class Probe:
         if self._thread.is_elsewhere(fetching=True):
             self._fed_beside = True
             self.fetched.ask(iterator)
-            self.fetched.give(batch)
+            self.fetched.give(batch, iterator)
         elif self._depth == 0:
-            self.fetched.give(batch)
+            self.fetched.give(batch, iterator)
 
     def _backward(self, tensors: Any, *_: Any, **__: Any) -> None:
         if self._depth and self.tape.marks[-1].phase == "backward":
@@ -397,7 +400,7 @@ class Probe:
         if not self._backwards and self._depth == 0:
             first = outputs[0] if isinstance(outputs, list | tuple) and outputs else outputs
             if isinstance(loss := batch_work.unwrapped(first), torch.Tensor):
-                self._keep_loss(loss.detach().float().mean())
+                self._keep_loss(loss)
 
     def _keep_loss(self, loss: Any) -> None:
         self.clock.follow()

@@ -6,6 +6,12 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.by_identity import ByIdentity
+from slowstep_probe.looks import looking
+
+PART = 2**20
+"""The numbers on the host that are added up at once."""
+
 KEPT = 64
 """The most losses that are kept of the first steps."""
 
@@ -18,8 +24,10 @@ class StepLosses:
         self._last: torch.Tensor | None = None
         self._parts: list[torch.Tensor] = []
         """Those of the step under way, scaled so that their sum is the step's loss."""
-        self._unscaled: torch.Tensor | None = None
-        """The loss before fp16's scaling, which keeps small gradients from vanishing."""
+        self._unscaled: ByIdentity[torch.Tensor] = ByIdentity()
+        """The losses before fp16's scaling, which keeps small gradients from vanishing, by what the scaling gave."""
+        self._scaler: Any = None
+        """The GradScaler that scaled losses in the step under way; None if none did."""
 
     def __len__(self) -> int:
         """Return the number of backward passes in the step under way."""
@@ -35,18 +43,37 @@ class StepLosses:
         """The loss of the last step; None before the first."""
         return None if self._last is None else float(self._last.float())
 
-    def before_scaling(self, _: Any, outputs: Any) -> None:
-        """Take what a GradScaler is about to scale for the loss of the next backward pass."""
-        self._unscaled = outputs
+    def scaled(self, results: Any, scaler: Any, outputs: Any) -> None:
+        """Note what a GradScaler made of losses. A program may scale several, and go back through one after another."""
+        looking(self._note_scaled)(results, scaler, outputs)
+
+    def _note_scaled(self, results: Any, scaler: Any, outputs: Any) -> None:
+        self._scaler = scaler
+        for result, output in zip(_tensors(results), _tensors(outputs), strict=False):
+            self._unscaled[result] = output.detach()
 
     def add(self, loss: Any) -> None:
         """Add the loss of a backward pass to the step under way: a tensor, or a nest of them; of each its mean.
 
         It is copied: the memory of a loss that a CUDA graph gives is used again by the graph's next run.
         """
-        true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
-        means = [one.detach().clone() if one.numel() == 1 else one.detach().float().mean() for one in _tensors(true)]
-        self._parts.append(_sum(means) if means else torch.zeros(()))
+        mean = looking(self._mean)(loss)
+        self._parts.append(torch.zeros(()) if mean is None else mean)
+
+    def _mean(self, loss: Any) -> torch.Tensor | None:
+        means = [mean for one in _tensors(loss) if (mean := self._mean_of(one)) is not None]
+        return _sum(means) if means else None
+
+    def _mean_of(self, one: torch.Tensor) -> torch.Tensor | None:
+        """Return the mean of a tensor as it was before it was scaled; None of one that holds no numbers to read.
+
+        A program may compute something from what was scaled, as its part of several micro-batches.
+        """
+        unscaled = self._unscaled.get(one)
+        scale = getattr(self._scaler, "_scale", None)  # None of one that is disabled
+        found = mean(one if unscaled is None else unscaled)
+        scaled = unscaled is None and scale is not None and found is not None
+        return found / scale.to(found.device, non_blocking=True) if scaled else found
 
     def forget(self) -> None:
         """Drop what was added to the step under way."""
@@ -56,8 +83,26 @@ class StepLosses:
         """Put the losses of the step together, at least one, and return the device that they lie on."""
         self._last = _sum(self._parts)
         self._kept += [self._last] * (len(self._kept) < KEPT)
-        self._parts = []
+        self._parts, self._scaler = [], None
         return self._last.device
+
+
+def mean(values: torch.Tensor) -> torch.Tensor | None:
+    """Return the mean of a tensor in single precision at least, as a copy; None of one that holds no numbers to read.
+
+    What goes back may be the activations of half a model, of which no copy is made. On the host PyTorch would make one
+    in single precision, so it is done there part by part.
+    """
+    values = values.detach()
+    if values.layout is not torch.strided or values.is_nested:
+        return None
+    values = values.real if values.is_complex() else values
+    if values.numel() == 1:
+        return values.clone()
+    kind = torch.promote_types(values.dtype, torch.float32)
+    if values.device.type == "cpu" and values.is_contiguous() and values.numel() > PART:
+        return torch.stack([part.sum(dtype=kind) for part in values.view(-1).split(PART)]).sum() / values.numel()
+    return values.mean(dtype=kind)
 
 
 def _sum(losses: list[torch.Tensor]) -> torch.Tensor:

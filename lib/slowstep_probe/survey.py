@@ -18,13 +18,13 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import dropwhile, takewhile
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.utils.checkpoint
 import torch.utils.data
 import torch.utils.data.dataloader as loading
 
+from slowstep_probe.by_identity import ByIdentity, identity, reference
 from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS, Flag
@@ -100,11 +100,12 @@ class Survey:
         """Files that were opened for writing."""
         self.configurations: dict[str, None] = {}
         """Configuration files of the user's own that were opened for reading, in their order."""
-        self._loaders: WeakKeyDictionary[Any, Constructed] = WeakKeyDictionary()
+        self._loaders: dict[int, Constructed] = {}
+        """The loaders that were noted, by their `identity`."""
+        self._data: dict[int, int] = {}
+        """The identity of the data set of each loader, by that of the loader."""
         self._optimizers: list[tuple[Constructed, weakref.ref[Any]]] = []
         """The optimizers that were noted. What they update may have no size before the first forward pass."""
-        self._datasets: list[tuple[int, CodePlace]] = []
-        """The identity of the dataset of each loader, and the place where the loader was made."""
         self._arguments: list[tuple[Any, dict[str, Any]]] = []
         """The TrainingArguments that were made last, each with all its values."""
         self._asked_worker = mmap.mmap(-1, 1)
@@ -115,14 +116,14 @@ class Survey:
         self._draws, self._counts = OwnDraws(), OwnCounts()
         self._sampling = ChangesBetween(numbers=False)
         """What the program changes in samplers of its own."""
-        self._samplers: dict[int, int] = {}
-        """The identity of such a sampler, by that of the data set whose batches it chooses."""
+        self._samplers: ByIdentity[Callable[[], Any]] = ByIdentity()
+        """Such a sampler as long as it lives, by the data set whose batches it chooses."""
         self._places = SharedPlaces()
         noted = (self._changes, self._draws, self._counts, self._places)
         self._before = [looking(one.asked) for one in noted]
         self._afterwards = [looking(one.made) for one in reversed(noted)]
-        self._opened: dict[int, str] = {}
-        """The attribute by which a data set held an open file before its first batch, by the data set's identity."""
+        self._opened: ByIdentity[str] = ByIdentity()
+        """The attribute by which a data set held an open file before its first batch."""
         self._patches, self._late = Patches(), LateImports()
 
     def attach(self) -> None:
@@ -177,20 +178,24 @@ class Survey:
 
     def number_of(self, loader: Any) -> int | None:
         """Return the number of a loader among those that were noted; None if it was not."""
-        noted = self._loaders.get(loader)
+        noted = self._loaders.get(identity(loader))
         loaders = [one for one in self.constructed if one.kind == "loader"]
         return next((i for i, one in enumerate(loaders) if one is noted), None)
 
-    def feeding(self, loaders: Sequence[Any]) -> list[str]:
-        """Return `file:line` of each place where a loader over the same data as one of `loaders` was made."""
-        data = {id(loader.dataset) for loader in loaders}
-        places = [place for dataset, place in self._datasets if dataset in data]
+    def feeding(self, loaders: Sequence[int]) -> list[str]:
+        """Return `file:line` of each place where a loader over the same data as one of `loaders` was made.
+
+        These are the identities of loaders, which may be gone.
+        """
+        data = {self._data.get(loader) for loader in loaders} - {None}
+        places = [noted.place for loader, noted in self._loaders.items() if self._data.get(loader) in data]
         return list(dict.fromkeys(str(place) for place in places if place.file))
 
-    def by_turns(self, successors: Sequence[tuple[Any, Any]]) -> bool:
+    def by_turns(self, successors: Sequence[tuple[int, int]]) -> bool:
         """Return whether training goes over several loaders that were made at one place, one after the other.
 
-        The program makes its loader anew for each epoch then, or has one for each of several clients.
+        They are told by their identities. The program makes its loader anew for each epoch then, or has one for each of
+        several clients.
         """
         noted = [[self._loaders.get(loader) for loader in pair] for pair in successors]
         return any(one and other and one.place.file and one.place == other.place for one, other in noted)
@@ -219,13 +224,13 @@ class Survey:
         # it may also give each worker's generator a seed of its own
         alike = loader.worker_init_fn is None
         return {
-            "opened_by_data_set": (self._opened.get(id(data)) or self._places.found.get(id(data), "")) if alike else "",
-            "drawn_by_data_set": self._draws.found.get(id(data), "") if alike else "",
-            "counted_by_data_set": self._counts.found.get(id(data), ""),
+            "opened_by_data_set": (self._opened.get(data) or self._places.found.get(data, "")) if alike else "",
+            "drawn_by_data_set": self._draws.found.get(data, "") if alike else "",
+            "counted_by_data_set": self._counts.found.get(data, ""),
             "trained_in_data_set": looking(trained_within)(data, self._trained()) or "",
-            "changed_in_sampler": self._sampling.within.get(self._samplers.get(id(data), 0), ""),
-            "changed_within_epochs": self._changes.within.get(id(innermost(data)), ""),
-            "changed_between_epochs": self._changes.between.get(id(innermost(data)), ""),
+            "changed_in_sampler": self._sampling.within.get(self._samplers.get(data, lambda: None)(), ""),
+            "changed_within_epochs": self._changes.within.get(innermost(data), ""),
+            "changed_between_epochs": self._changes.between.get(innermost(data), ""),
         }
 
     def _trained(self) -> Iterator[torch.Tensor]:
@@ -239,7 +244,7 @@ class Survey:
         for look in self._before:
             look(iterator._dataset)
         if sampler is not None:
-            self._samplers[id(iterator._dataset)] = id(sampler)
+            self._samplers[iterator._dataset] = reference(sampler)
             looking(self._sampling.asked)(sampler)
         try:
             return original(iterator)
@@ -250,8 +255,9 @@ class Survey:
                 look(iterator._dataset)
 
     def _epoch_asked(self, original: Any, loader: Any) -> Any:
-        if id(loader.dataset) not in self._opened:
-            self._opened[id(loader.dataset)] = looking(opened)(loader.dataset) or ""
+        self._data[identity(loader)] = identity(loader.dataset)
+        if loader.dataset not in self._opened:
+            self._opened[loader.dataset] = looking(opened)(loader.dataset) or ""
         looking(self._places.epoch_begins)(loader.dataset)
         if (sampler := looking(own_sampler)(loader)) is not None:
             looking(self._sampling.epoch_begins)(sampler)
@@ -313,8 +319,7 @@ class Survey:
             if noted is None:
                 return
             if kind == "loader":
-                self._loaders[one] = noted
-                self._datasets.append((id(one.dataset), noted.place))
+                self._loaders[identity(one)], self._data[identity(one)] = noted, identity(one.dataset)
             elif kind == "optimizer":
                 self._optimizers.append((noted, weakref.ref(one)))
 

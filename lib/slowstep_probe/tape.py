@@ -52,13 +52,18 @@ class Tape:
 
         A step whose boundary is due has ended.
         """
+        whole = True
         if self.marks[-1].phase != STEP:
             if step_is_due:  # the last one of a loop, which asks for nothing any more
                 self.mark(STEP)
                 self._starts.append(self.position)
             else:
                 self._leave_out_unfinished()
-        self.clock.synchronize()
+                whole = False
+        if whole:
+            self.marks[-1] = self.marks[-1]._replace(moment=self.clock.ended(self.marks[-1].moment))
+        else:  # what was launched last belongs to no step of the block
+            self.clock.synchronize()
         steps = self._steps()
         seconds = steps.seconds
         self._begin()

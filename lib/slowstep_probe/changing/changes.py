@@ -47,7 +47,8 @@ class Changes:
         self.draws = RandomDraws()
         told.before_first_step = self.before_first_step
         told.periodic_events = lambda: trainer_events(self.interceptors.configurations.trainer, asked.events)
-        self.cached = CachedBatches(self.interceptors.wanted, probe.fetched.has_fed, self._goes_on, give_up)
+        fetched = probe.fetched
+        self.cached = CachedBatches(self.interceptors.wanted, fetched.has_fed, self._goes_on, give_up, fetched.drawn)
         self.epochs = EndlessEpochs(self._goes_on)
 
     @contextmanager

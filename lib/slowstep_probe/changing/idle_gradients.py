@@ -9,6 +9,7 @@ from weakref import WeakSet
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from slowstep_probe import devices
 from slowstep_probe.changing.optimizers import note_made
 from slowstep_probe.looks import looking
 from slowstep_probe.patches import Patches
@@ -38,21 +39,27 @@ def _weights_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
     return (weight for group in optimizer.param_groups for weight in group["params"])
 
 
+def _sum(weight: torch.Tensor) -> torch.Tensor:
+    """Return the sum of a weight's numbers, where it lies; of one that is spread over ranks that of all."""
+    total = weight.detach().sum(dtype=torch.promote_types(weight.dtype, torch.float32))
+    return total.full_tensor() if hasattr(total, "full_tensor") else total
+
+
 class IdleGradients:
     """Looks for idle gradients after the first steps of optimizers, and has them computed no more if that is wanted.
 
     `models` returns the modules that are known to be called. Gradients are there when an optimizer has stepped, however
-    the program drops them.
+    the program drops them. What is seen of weights on a device stays there until somebody asks for it.
     """
 
     def __init__(self, models: Callable[[], Iterable[torch.nn.Module]], found: Callable[[], None] | None = None):
         self.models, self._found = models, found
         """What is called when some are found, after which none are asked for; None for looking alone."""
-        self.seen = False
-        """True if there were any when it was looked last."""
         self._optimizers: WeakSet[torch.optim.Optimizer] = WeakSet()
-        self._sums: dict[int, float] = {}
+        self._sums: dict[int, torch.Tensor] = {}
         """The sums of weights with idle gradients at the last look. What changes is updated by the program itself."""
+        self._before: dict[int, torch.Tensor] = {}
+        """Those at the look before."""
         self._frozen: dict[int, torch.nn.Parameter] = {}
         self._steps = 0
 
@@ -63,17 +70,32 @@ class IdleGradients:
         if self._found is not None:
             patches.after(torch.optim.Optimizer, "add_param_group", self._added)
 
+    @property
+    def seen(self) -> bool:
+        """True if there were any when it was looked last. It waits for the device, so ask it while nothing is timed."""
+        return bool(self._unchanged())
+
+    def _unchanged(self) -> set[int]:
+        """Return the identities of the weights whose sums were the same at the last two looks, by one read."""
+        both = [key for key in self._sums if key in self._before]
+        if not both:
+            return set()
+        place = self._sums[both[-1]].device
+        now, before = (torch.stack([of[key].to(place) for key in both]) for of in (self._sums, self._before))
+        same = (now == before).cpu().tolist()
+        return {key for key, one in zip(both, same, strict=True) if one}
+
     def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._optimizers.add(optimizer)  # a copy of one was not made by its class
-        self._steps += 1
-        if self._steps > LOOKS:
+        if self._steps >= LOOKS or devices.is_capturing():
             return
+        self._steps += 1
         candidates = idle(self.models(), self._optimizers)
-        sums = {id(weight): float(weight.detach().sum()) for weight in candidates}
-        weights = [weight for weight in candidates if self._sums.get(id(weight)) == sums[id(weight)]]
-        self._sums = sums
-        self.seen = bool(weights)
-        if weights and self._found is not None:
+        self._before, self._sums = self._sums, {id(weight): _sum(weight) for weight in candidates}
+        if self._found is None:
+            return
+        unchanged = self._unchanged()  # the first steps of a trial are not timed
+        if weights := [weight for weight in candidates if id(weight) in unchanged]:
             self._found()
             for weight in weights:
                 weight.requires_grad_(False)

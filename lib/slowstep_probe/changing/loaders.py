@@ -9,7 +9,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
 import torch
@@ -17,6 +17,7 @@ import torch.utils.data.dataloader as loading
 
 from slowstep_probe.changing.intervention import KEYWORDS, NEED_WORKERS
 from slowstep_probe.changing.wanted import Wanted, position_of
+from slowstep_probe.drawn import Drawn, Examples
 from slowstep_probe.observed import length_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
@@ -94,6 +95,16 @@ class LoaderArguments:
         return other
 
 
+class _Kept(NamedTuple):
+    """A batch in memory."""
+
+    batch: Any
+    versions: list[int]
+    """How often each of its tensors had been edited in place."""
+    examples: Examples | None
+    """What was drawn for it."""
+
+
 class CachedBatches:
     """Takes some batches of training into memory, and gives them again and again without asking the loader."""
 
@@ -103,15 +114,16 @@ class CachedBatches:
         has_fed: Callable[[Any], bool],
         goes_on: Callable[[Any], bool],
         give_up: Callable[[Exception], NoReturn],
+        drawn: Drawn,
     ):
         self.number = int(wanted.values.get(CACHED) or 0)
-        self.has_fed, self.goes_on, self.give_up = has_fed, goes_on, give_up
+        self.has_fed, self.goes_on, self.give_up, self.drawn = has_fed, goes_on, give_up, drawn
         self.given = 0
         """Batches that were given from memory."""
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._of_epoch: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """Batches that each iterator has given in its epoch."""
-        self._kept: WeakKeyDictionary[Any, list[tuple[Any, list[int]]]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[Any, list[_Kept]] = WeakKeyDictionary()
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
@@ -133,7 +145,8 @@ class CachedBatches:
         if self._of_epoch[iterator] > (length_of(loader) or math.inf) and not self.goes_on(iterator):
             raise StopIteration  # as the loader itself would end
         kept = self._kept.get(loader) or self._kept.setdefault(loader, self._filled(original, iterator))
-        batch, versions = kept[self.given % len(kept)]
+        batch, versions, examples = kept[self.given % len(kept)]
+        self.drawn.gives(iterator, examples)
         if _versions(batch) != versions:
             self.give_up(NotTestable("the loop edits its batches in place, so none can be used again"))
         self.given += 1
@@ -141,16 +154,16 @@ class CachedBatches:
             return batch  # a copy would have edits of its own, which do reach the numbers
         return copy.copy(batch)  # the loop may pop keys from it
 
-    def _filled(self, original: Callable[..., Any], iterator: Any) -> list[tuple[Any, list[int]]]:
+    def _filled(self, original: Callable[..., Any], iterator: Any) -> list[_Kept]:
         """Take batches from an iterator until there are enough, it ends, or it has taken too long."""
-        kept: list[tuple[Any, list[int]]] = []
+        kept: list[_Kept] = []
         began = time.monotonic()
         while len(kept) < self.number and (not kept or time.monotonic() - began < FILLING_SECONDS):
             try:
                 batch = original(iterator)
             except StopIteration:
                 break
-            kept.append((batch, _versions(batch)))
+            kept.append(_Kept(batch, _versions(batch), self.drawn.of_last(iterator)))
         if not kept:
             raise StopIteration
         return kept

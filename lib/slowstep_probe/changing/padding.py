@@ -16,7 +16,9 @@ from weakref import WeakSet
 import torch
 import torch.utils.data.dataloader as loading
 
+from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 
@@ -26,11 +28,12 @@ TRIM_CONSTANT = "dataset.trim_constant_columns"
 MULTIPLE = 8
 """The lengths that sequences are trimmed to. Kernels of devices are at their best with multiples of it."""
 
-LOOKS = 64
-"""The batches of a data set that are looked at."""
+LOOKS = 4
+"""The first batches of a data set, of which each is looked at. A look takes up to some milliseconds, which count as
+time of the batch. So of later ones fewer and fewer are looked at: the 8th, the 16th, the 32nd, ..."""
 
-FEW_LOOKS = 8
-"""Those that are looked at if none of them has something to leave out: the look counts as time of the batch."""
+ON_DEVICE = "batches are made on a device, where a look at each would have the program wait for all that it launched"
+"""The reason why columns are left out of no such batch: the trial would be slower by waits that nobody needs."""
 
 IGNORED = -100
 """The label of positions that count in no loss."""
@@ -139,10 +142,18 @@ def _run(group: Iterable[torch.Tensor], length: int, back: bool) -> int:
     return run
 
 
+def on_device(batch: Any) -> bool:
+    """Return whether a tensor of a batch lies on a device, on which whoever reads it has to wait."""
+    return any(value.device.type != "cpu" for value in _tensors(batch))
+
+
 def trimmed(batch: Any, columns: Callable[[Any], Cuts] = columns_masked) -> Any:
-    """Return a batch without the columns that are not kept; the same batch where it is not known how to do that."""
+    """Return a batch without the columns that are not kept; the same batch where it is not known how to do that.
+
+    One on a device stays as it is, see `ON_DEVICE`.
+    """
     with contextlib.suppress(Exception):  # of an object of the program's own that answers in an unheard-of way
-        if cuts := columns(batch):
+        if not on_device(batch) and (cuts := columns(batch)):
             return _cut(batch, cuts)
     return batch
 
@@ -213,27 +224,43 @@ def _found(batch: Any, way: Callable[[Any], Cuts]) -> bool:
 
 
 class PaddedColumns:
-    """Notes whether the batches that loaders give have columns of padding alone, or of one value."""
+    """Notes whether the batches that loaders give have columns of padding alone, or of one value.
+
+    Nothing is looked at once the facts were asked for: a trial's blocks are timed after that.
+    """
 
     def __init__(self) -> None:
-        self._looks: dict[int, list[tuple[bool, bool]]] = {}
-        """By the identity of the data set: of each batch, whether there is something to leave out in each way."""
+        self._looks: ByIdentity[list[tuple[bool, bool]]] = ByIdentity()
+        """By the data set: of each batch, whether there is something to leave out in each way."""
+        self._given_of: ByIdentity[int] = ByIdentity()
+        """The batches of a data set so far."""
+        self._on_device: ByIdentity[bool] = ByIdentity()
+        """Whether a batch of a data set lay on a device."""
+        self._asked = False
 
     def attach(self, patches: Patches) -> None:
         """Begin. It has to be attached after what trims batches."""
         patches.look(loading._BaseDataLoaderIter, "__next__", self._given)
 
     def _given(self, batch: Any, iterator: Any) -> None:
-        looks = self._looks.setdefault(id(iterator._dataset), [])
-        if len(looks) < (LOOKS if any(map(any, looks)) else FEW_LOOKS):
-            looks.append(tuple(_found(batch, way) for way in WAYS.values()))
+        if self._asked:
+            return
+        number = self._given_of[iterator._dataset] = self._given_of.get(iterator._dataset, 0) + 1
+        if number <= LOOKS or number & (number - 1) == 0:
+            self._on_device[iterator._dataset] = on_device(batch)
+            look = tuple(_found(batch, way) for way in WAYS.values())
+            self._looks.setdefault(iterator._dataset, []).append(look)
 
-    def facts(self, loader: Any) -> dict[str, bool]:
-        """Return whether one in two batches of a loader or more, of the first ones, had such columns.
+    def facts(self, loader: Any) -> dict[str, bool | str]:
+        """Return whether one in two batches of a loader or more, of those that were looked at, had such columns.
 
-        Those of one value are told where no mask says that they are padding.
+        Those of one value are told where no mask says that they are padding. Of batches on a device it is told why
+        nothing is left out of them.
         """
+        self._asked = True
         known = getattr(loader, "batch_sampler", None) is not None
-        looks = self._looks.get(id(loader.dataset), []) if known else []
+        looks = self._looks.get(loader.dataset, []) if known else []
         padded, constant = (2 * sum(look[way] for look in looks) > len(looks) for way in range(len(WAYS)))
-        return {"padded_columns": padded, "constant_columns": constant and not padded}
+        found = {"padded_columns": padded, "constant_columns": constant and not padded}
+        why = ON_DEVICE if known and self._on_device.get(loader.dataset) else ""
+        return found | ({f"{WHY_NOT}{fact}": why for fact in found} if why else {})

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.data_sets.held import DEPTH, OF_OTHERS, PLAIN, class_of, innermost
 
 
@@ -21,38 +22,38 @@ class ChangesBetween:
     def __init__(self, numbers: bool = True) -> None:
         """Begin. Without `numbers`, plain values count for nothing: a program may note there where it stands."""
         self._numbers = numbers
-        self._own: dict[int, set[str]] = {}
+        self._own: ByIdentity[set[str]] = ByIdentity()
         """The attributes that a data set was seen to change itself while it made a batch."""
-        self._asked: dict[int, dict[str, Any]] = {}
-        self.within: dict[int, str] = {}
-        """The attribute that was changed between two batches, by the identity of the data set."""
-        self.between: dict[int, str] = {}
+        self._asked: ByIdentity[dict[str, Any]] = ByIdentity()
+        self.within: ByIdentity[str] = ByIdentity()
+        """The attribute that was changed between two batches, by the innermost data set."""
+        self.between: ByIdentity[str] = ByIdentity()
         """The attribute that was changed before an epoch began."""
-        self._known: dict[int, dict[str, Any]] = {}
+        self._known: ByIdentity[dict[str, Any]] = ByIdentity()
 
     def epoch_begins(self, data: Any) -> None:
         """Look at a data set before its loader begins an epoch."""
         data = innermost(data)
-        self._known[id(data)] = self._compare(data, self.between)
+        self._known[data] = self._compare(data, self.between)
 
     def asked(self, data: Any) -> None:
         """Look at a data set before a batch is made of it."""
         data = innermost(data)
-        self._asked[id(data)] = self._compare(data, self.within)
+        self._asked[data] = self._compare(data, self.within)
 
     def made(self, data: Any) -> None:
         """Look at a data set after a batch was made of it."""
         data = innermost(data)
-        now, asked = _values(data, self._numbers), self._asked.get(id(data), {})
-        self._own.setdefault(id(data), set()).update(_changed(asked, now) if asked else ())
-        self._known[id(data)] = now
+        now, asked = _values(data, self._numbers), self._asked.get(data, {})
+        self._own.setdefault(data, set()).update(_changed(asked, now) if asked else ())
+        self._known[data] = now
 
-    def _compare(self, data: Any, found: dict[int, str]) -> dict[str, Any]:
+    def _compare(self, data: Any, found: ByIdentity[str]) -> dict[str, Any]:
         """Return the values of a data set, and note what others they are than those that are known."""
-        known, now = self._known.get(id(data)), _values(data, self._numbers)
-        if known is not None and id(data) not in found:
-            changed = [name for name in _changed(known, now) if name not in self._own.get(id(data), ())]
-            found.update({id(data): changed[0]} if changed else {})
+        known, now = self._known.get(data), _values(data, self._numbers)
+        if known is not None and data not in found:
+            changed = [name for name in _changed(known, now) if name not in self._own.get(data, ())]
+            found.update([(data, changed[0])] if changed else [])
         return now
 
 

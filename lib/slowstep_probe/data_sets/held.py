@@ -7,9 +7,8 @@ import dis
 import functools
 import inspect
 import types
-import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -113,10 +112,3 @@ def innermost(data: Any) -> Any:
     while type(data).__module__.startswith(OF_OTHERS) and hasattr(data, "dataset") and seen < DEPTH:
         data, seen = data.dataset, seen + 1
     return data
-
-
-def reference(data: Any) -> Callable[[], Any]:
-    try:
-        return weakref.ref(data)
-    except TypeError:  # a list
-        return lambda: data

@@ -6,11 +6,12 @@ import dis
 import inspect
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
+from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.data_sets.held import (
     LOOKED_AT,
     all_of,
@@ -19,7 +20,6 @@ from slowstep_probe.data_sets.held import (
     innermost,
     is_of_library,
     named,
-    reference,
 )
 
 MAKING = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "forward")
@@ -39,24 +39,19 @@ class OwnCounts:
     """
 
     def __init__(self) -> None:
-        self.found: dict[int, str] = {}
-        """The attribute or the name that counts, by the data set's identity."""
-        self._of: dict[int, Callable[[], Any]] = {}
-        self._before: dict[int, dict[str, float]] = {}
-        self._grown: dict[int, list[dict[str, float]]] = {}
+        self.found: ByIdentity[str] = ByIdentity()
+        """The attribute or the name by which a data set counts."""
+        self._before: ByIdentity[dict[str, float]] = ByIdentity()
+        self._grown: ByIdentity[list[dict[str, float]]] = ByIdentity()
 
     def asked(self, data: Any) -> None:
         """Look at a data set before one of its first batches is made."""
-        known = self._of.get(id(data))
-        if known is None or known() is not data:
-            self._of[id(data)], self._grown[id(data)] = reference(data), []
-            self.found.pop(id(data), None)
-        if len(self._grown[id(data)]) < LOOKED_AT:
-            self._before[id(data)] = _numbers(data)
+        if len(self._grown.setdefault(data, [])) < LOOKED_AT:
+            self._before[data] = _numbers(data)
 
     def made(self, data: Any) -> None:
         """Look at it after a batch was made."""
-        before, grown = self._before.pop(id(data), None), self._grown.get(id(data), [])
+        before, grown = self._before.pop(data, None), self._grown.get(data, [])
         if before is None:
             return
         grown.append({name: value - before[name] for name, value in _numbers(data).items() if name in before})
@@ -65,7 +60,8 @@ class OwnCounts:
         first, *others = grown
         counts = [name for name, by in first.items() if by and all(one.get(name) == by for one in others)]
         matters = _read_in_making(data) if counts else set[str]()
-        self.found.update({id(data): name for name in counts[::-1] if name.rpartition(".")[2] in matters})
+        if names := [name for name in counts if name.rpartition(".")[2] in matters]:
+            self.found[data] = names[0]
 
 
 def trained_within(data: Any, trained: Iterable[torch.Tensor]) -> str:

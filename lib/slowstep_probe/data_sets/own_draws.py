@@ -5,12 +5,12 @@ from __future__ import annotations
 import pickle
 import random
 import sys
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.data_sets.held import LOOKED_AT, all_of, class_of
 
 GENERATORS: dict[tuple[str, str], Callable[[Any], Any]] = {
@@ -29,32 +29,32 @@ class OwnDraws:
     """
 
     def __init__(self) -> None:
-        self.found: dict[int, str] = {}
-        """The attribute or the name by which a data set has the generator, by the data set's identity."""
-        self._generators: dict[int, list[tuple[str, Any]]] = {}
-        self._states: dict[int, list[bytes]] = {}
-        self._batches: Counter[int] = Counter()
+        self.found: ByIdentity[str] = ByIdentity()
+        """The attribute or the name by which a data set has the generator."""
+        self._generators: ByIdentity[list[tuple[str, Any]]] = ByIdentity()
+        self._states: ByIdentity[list[bytes]] = ByIdentity()
+        self._batches: ByIdentity[int] = ByIdentity()
 
     def asked(self, data: Any) -> None:
         """Look at a data set before one of its first batches is made."""
-        self._batches[id(data)] += 1
-        if id(data) in self.found or self._batches[id(data)] > LOOKED_AT:
+        self._batches[data] = self._batches.get(data, 0) + 1
+        if data in self.found or self._batches[data] > LOOKED_AT:
             return
-        if id(data) not in self._generators:
+        if data not in self._generators:
             found = [(name, one) for name, one in all_of(data) if class_of(one) in GENERATORS]
-            self._generators[id(data)] = [(name, one) for name, one in found if not _is_seeded_in_workers(one)]
-        self._states[id(data)] = self._now(data)
+            self._generators[data] = [(name, one) for name, one in found if not _is_seeded_in_workers(one)]
+        self._states[data] = self._now(data)
 
     def made(self, data: Any) -> None:
         """Look at it after a batch was made."""
-        before = self._states.pop(id(data), [])
+        before = self._states.pop(data, [])
         drawn = [was != now for was, now in zip(before, self._now(data) if before else [], strict=True)]
-        names = [name for name, _ in self._generators.get(id(data), [])]
+        names = [name for name, _ in self._generators.get(data, [])]
         if any(drawn):
-            self.found[id(data)] = names[drawn.index(True)]
+            self.found[data] = names[drawn.index(True)]
 
     def _now(self, data: Any) -> list[bytes]:
-        return [pickle.dumps(GENERATORS[class_of(one)](one)) for _, one in self._generators[id(data)]]
+        return [pickle.dumps(GENERATORS[class_of(one)](one)) for _, one in self._generators[data]]
 
 
 def _is_seeded_in_workers(one: Any) -> bool:

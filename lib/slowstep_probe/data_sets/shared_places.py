@@ -11,13 +11,12 @@ import socket
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from slowstep_probe.data_sets.held import reference
+from slowstep_probe.by_identity import ByIdentity
 
 
 class SharedPlaces:
@@ -29,21 +28,19 @@ class SharedPlaces:
     """
 
     def __init__(self) -> None:
-        self.found: dict[int, str] = {}
-        """The file or the connection, by the data set's identity."""
-        self._looks: dict[int, _Look] = {}
+        self.found: ByIdentity[str] = ByIdentity()
+        """The file or the connection, by the data set."""
+        self._looks: ByIdentity[_Look] = ByIdentity()
 
     def epoch_begins(self, data: Any) -> None:
         """Look at what is open before a data set's loader begins its first epoch."""
-        known = self._looks.get(id(data))
-        if known is None or known.of() is not data:
-            self.found.pop(id(data), None)
-            self._looks[id(data)] = _Look(reference(data), {fd: place.file for fd, place in _places().items()})
+        if data not in self._looks:
+            self._looks[data] = _Look({fd: place.file for fd, place in _places().items()})
 
     def asked(self, data: Any) -> None:
         """Look at what is open before one of a data set's first batches is made."""
-        look = self._looks.get(id(data))
-        if look is None or id(data) in self.found or look.batches >= PLACES_LOOKED_AT:
+        look = self._looks.get(data)
+        if look is None or data in self.found or look.batches >= PLACES_LOOKED_AT:
             return
         look.batches += 1
         if look.batches > FIRST and look.batches % FIRST > 1:  # of two that follow each other what is between is seen
@@ -55,7 +52,7 @@ class SharedPlaces:
 
     def made(self, data: Any) -> None:
         """Look at it after a batch was made."""
-        look = self._looks.get(id(data))
+        look = self._looks.get(data)
         if look is None or not look.before:
             return
         before, look.before, look.after = look.before, {}, _places()
@@ -65,7 +62,7 @@ class SharedPlaces:
                 continue
             look.moved[fd] += 1
             if was.size is not None or (look.moved[fd] >= HEARD and fd not in look.heard_between):
-                self.found[id(data)] = _name_of(fd)
+                self.found[data] = _name_of(fd)
                 return
 
 
@@ -84,8 +81,6 @@ class _Place:
 class _Look:
     """What was seen of the places of one data set's files."""
 
-    of: Callable[[], Any]
-    """The data set, as long as it is there."""
     first: dict[int, Any]
     """What was open before its first epoch, by descriptor."""
     batches: int = 0

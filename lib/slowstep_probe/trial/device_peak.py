@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +14,33 @@ SMALLEST, LARGEST = 64, {"cpu": 2048, "cuda": 8192}
 """Sides of the square matrices, the largest by device. Launching a kernel takes no part of the largest one's time; what
 is emulated may be fastest where the matrices stay in a cache."""
 
+MOST_CALLS = 1000
+"""The most calls that are timed together: a device takes in no more than about as many before the host waits for it."""
+
 COPY_BYTES = 256 * 2**20
 SECONDS = 0.5
 TRIES = 3
+
+TOGETHER = {"cpu": 0.0, "cuda": 0.01}
+"""The seconds of calls that are timed together, by device. To launch one and to wait for it takes some 15 us, a good
+part of the 0.1 ms of a copy."""
+
+
+def fastest(act: Callable[[], Any], wait: Callable[[], None], together: float, enough: Callable[[int], bool]) -> float:
+    """Return the fewest seconds that a call takes, of tries until there are `enough`.
+
+    Each try makes as many calls as take the seconds `together`, one at least, and waits for all of them at its end.
+    """
+    calls, tries, found = 1, 0, float("inf")
+    while not (tries and enough(tries)):
+        began = time.perf_counter()
+        for _ in range(calls):
+            act()
+        wait()
+        seconds = (time.perf_counter() - began) / calls
+        found, tries = min(found, seconds), tries + 1
+        calls = max(calls, min(MOST_CALLS, math.ceil(together / found)))
+    return found
 
 
 def measure(connection: Wire, dtype: str) -> None:
@@ -30,18 +55,13 @@ def measure(connection: Wire, dtype: str) -> None:
     source = torch.empty(COPY_BYTES // 4, device=device)
     target = torch.empty_like(source)
 
-    def once(act: Callable[[], Any]) -> float:
-        began = time.perf_counter()
-        act()
+    def wait() -> None:
         if device == "cuda":
             torch.cuda.synchronize()
-        return time.perf_counter() - began
 
     def best(act: Callable[[], Any]) -> float:
-        fastest, end = float("inf"), time.perf_counter() + SECONDS
-        while time.perf_counter() < end:
-            fastest = min(fastest, once(act))
-        return fastest
+        end = time.perf_counter() + SECONDS
+        return fastest(act, wait, TOGETHER[device], lambda tries: time.perf_counter() >= end)
 
     def products(side: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
         a = torch.randn(side, side, device=device).to(kind)
@@ -49,7 +69,8 @@ def measure(connection: Wire, dtype: str) -> None:
 
     side, found = SMALLEST, []
     while True:
-        took = {act: min(once(act) for _ in range(TRIES)) for act in products(side)}
+        acts = products(side)
+        took = {act: fastest(act, wait, TOGETHER[device], lambda tries: tries >= TRIES) for act in acts}
         found += [(2 * side**3 / seconds, side, act) for act, seconds in took.items()]
         if side >= LARGEST[device] or 8 * max(took.values()) > SECONDS:  # it may be known by emulation alone
             break
