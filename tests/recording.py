@@ -24,6 +24,10 @@ class HandClock:
     def mark(self) -> float:
         return self.now
 
+    def begin(self) -> float:
+        """Nothing is under way."""
+        return self.mark()
+
     def synchronize(self) -> None:
         """Nothing is under way."""
 

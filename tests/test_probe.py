@@ -612,9 +612,10 @@ def test_every_step_is_timed_by_itself() -> None:
     def at_step_boundary() -> None:
         boundary = next(boundaries)
         if boundary == 2:
-            passed.append(probe.open())
+            probe.open()
         elif boundary == 5:
             blocks.append(probe.close())
+            passed.append(probe.passed)
             raise Enough
 
     probe = Probe(clock, at_step_boundary)
@@ -712,13 +713,48 @@ def test_a_block_may_begin_by_another_clock() -> None:
     tape.mark("forward")
     tape.end_step()
     tape.clock = other
-    passed = tape.open()
+    tape.open()
     tape.mark("forward")
     other.pass_second()
     tape.end_step()
     block, _ = tape.close(step_is_due=False)
 
-    assert (0, 1, 1.0) == (len(passed), block.steps, block.phases["forward"])
+    assert (0, 1, 1.0) == (len(tape.passed), block.steps, block.phases["forward"])
+
+
+class NeverWaits(HandClock):
+    """A clock that says how often the device was waited for."""
+
+    waits = 0
+
+    def synchronize(self) -> None:
+        """Count it."""
+        self.waits += 1
+
+    def ended(self, moment: float) -> float:
+        """Count it."""
+        self.waits += 1
+        return moment
+
+
+def test_the_device_is_waited_for_at_the_end_of_a_block_alone() -> None:
+    """At its beginning the host keeps the lead that it has over the device in training."""
+    clock = NeverWaits()
+    tape = Tape(clock, set())
+    for _ in range(3):
+        tape.mark("forward")
+        clock.pass_second()
+        tape.end_step()
+    tape.open()
+    began = clock.waits
+    for _ in range(2):
+        tape.mark("forward")
+        clock.pass_second()
+        tape.end_step()
+    block, _ = tape.close(step_is_due=False)
+
+    assert (0, 1) == (began, clock.waits)
+    assert (3, 2) == (len(tape.passed), block.steps)
 
 
 @pytest.mark.parametrize("ends", [True, False])

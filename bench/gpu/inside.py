@@ -91,6 +91,7 @@ def clock(wire: Wire, width: int, step_seconds: float) -> None:
     batches = loop.batches(STEPS)
     with probe.attached():
         loop.train(loop.batches(2))
+        loop.clock.synchronize()
         probe.open()
         began = time.perf_counter()
         loop.train(batches)

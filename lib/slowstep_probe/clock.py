@@ -20,6 +20,9 @@ class Clock(Protocol):
     def synchronize(self) -> None:
         """Wait until all computation that was started has ended."""
 
+    def begin(self) -> Any:
+        """Return a mark from which on only what is launched after it counts."""
+
     def ended(self, mark: Any) -> Any:
         """Wait as `synchronize` does, and return the mark at which all ended that was started before the last mark."""
 
@@ -44,6 +47,11 @@ class HostClock:
     def synchronize(self) -> None:
         """Wait for devices, if the program has begun to use some."""
         devices.synchronize()
+
+    def begin(self) -> float:
+        """Wait for devices, whose work no mark of this clock tells from what is launched later, and return a mark."""
+        self.synchronize()
+        return self.mark()
 
     def ended(self, mark: float) -> float:
         """Return this moment if devices had to be waited for: the program touched none before its first step."""
@@ -90,6 +98,10 @@ class CudaClock:
 
     def synchronize(self) -> None:
         devices.synchronize()
+
+    def begin(self) -> torch.cuda.Event:
+        """Return a mark without a wait: the event comes behind what was launched before it."""
+        return self.mark()
 
     def ended(self, mark: torch.cuda.Event) -> torch.cuda.Event:
         """Return the mark itself: the event ends with what was launched before it."""

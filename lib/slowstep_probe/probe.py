@@ -196,13 +196,18 @@ class Probe:
 
     # -- blocks --
 
-    def open(self) -> Steps:
-        """Begin a block at this moment, and return the steps since the last one ended.
+    @property
+    def passed(self) -> Steps:
+        """The steps between the last two blocks; known when the second one has ended."""
+        return self.tape.passed
+
+    def open(self) -> None:
+        """Begin a block at this moment.
 
         By now the program may have been seen to train on another device than the one whose clock was read so far.
         """
         self.clock = self.clock.on(self.place)
-        return self.tape.open()
+        self.tape.open()
 
     def close(self) -> tuple[Block, Steps]:
         """End the block at this moment, and return it as a whole and step by step, without a step that is under way."""
@@ -278,9 +283,7 @@ class Probe:
             self._patches.remove()
 
     def _attach(self) -> None:
-        patches = Patches()
-        self.fetched.drawn.attach(patches)
-        self._undo.append(patches.remove)
+        self.fetched.drawn.attach(self._patches)
         self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked, after=self._iterator_made)
         self._wrap(
             loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from slowstep_probe import batch_work
 from slowstep_probe.clock import Clock
@@ -22,6 +22,10 @@ class Tape:
         """Marks since the last block ended, or since the open one began."""
         self._starts: list[int] = [0]
         """Positions, in samples, at which the steps between the marks begin."""
+        self._before: tuple[list[Mark], list[int]] = ([], [])
+        """The marks of the steps before the open block, with the positions at which these begin."""
+        self.passed = Steps()
+        """The steps between the last two blocks; known when the second one has ended."""
         self._works: list[Work] = []
         self.position = 0
         """Samples trained on. A step whose batch doesn't tell its samples counts as one."""
@@ -37,15 +41,18 @@ class Tape:
     def clock(self, clock: Clock) -> None:
         if clock is not self._clock:
             self._clock = clock
+            self._before = ([], [])
             self._begin()
 
-    def open(self) -> Steps:
-        """Begin a block at this moment, and return the steps since the last one ended."""
+    def open(self) -> None:
+        """Begin a block at this moment.
+
+        What was marked before is read when the block ends: to wait for the device here would take the lead from the
+        host that it has in training, and the first step would show what training hides.
+        """
         self._works = []
-        self.clock.synchronize()
-        passed = self._steps() if self.has_steps else Steps()
-        self._begin(Mark(self.clock.mark(), "other"))
-        return passed
+        self._before = (self.marks, self._starts)
+        self._begin(Mark(self.clock.begin(), "other"))
 
     def close(self, step_is_due: bool) -> tuple[Block, Steps]:
         """End the block at this moment, and return it as a whole and step by step, without a step that is under way.
@@ -64,7 +71,8 @@ class Tape:
             self.marks[-1] = self.marks[-1]._replace(moment=self.clock.ended(self.marks[-1].moment))
         else:  # what was launched last belongs to no step of the block
             self.clock.synchronize()
-        steps = self._steps()
+        self.passed, steps = self._steps(*self._before), self._steps(self.marks, self._starts)
+        self._before = ([], [])
         seconds = steps.seconds
         self._begin()
         block = Block(
@@ -119,10 +127,12 @@ class Tape:
         """Return the phase that follows each mark."""
         return ["other" if name == STEP else name for name in phase_names(self.marks, self.training)]
 
-    def _steps(self) -> Steps:
-        """Return the steps that the marks make. The last mark ends the last step."""
-        gaps = self.clock.gaps([mark.moment for mark in self.marks])
-        return steps_of(self.marks[:-1], gaps, self._starts, self.training)
+    def _steps(self, marks: Sequence[Mark], starts: Sequence[int]) -> Steps:
+        """Return the steps that marks make which begin at these positions. The last mark ends the last step."""
+        if len(starts) < 2:
+            return Steps()
+        gaps = self.clock.gaps([mark.moment for mark in marks])
+        return steps_of(marks[:-1], gaps, starts, self.training)
 
     def _leave_out_unfinished(self) -> None:
         """Drop the marks and the work of the step under way, which ends within that: by an exception, say."""

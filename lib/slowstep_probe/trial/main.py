@@ -33,7 +33,7 @@ from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.clock import CudaClock, device_of
 from slowstep_probe.graphs import recompilations
 from slowstep_probe.looks import looking
-from slowstep_probe.measured import Memory, Status, Steps, no_profile
+from slowstep_probe.measured import Memory, Status, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.plain import from_plain
@@ -159,8 +159,8 @@ class Trial:
         self.shift = heap.shift()
         self.schedule = Schedule()
         self.standstill = Standstill(alone=self.rank is None or self.rank.size == 1)
-        self.passed = Steps()
-        """Steady steps between the last block and the one that is open."""
+        self.unsteady = 0
+        """The steps between the last block and the one that is open that came before steady ones."""
         self.together = self.rank is not None and self.rank.size > 1
         """True if this is one of several ranks."""
         asked = launch.intervention
@@ -271,7 +271,8 @@ class Trial:
     def _go_on(self, then: Then) -> None:
         if then is Then.OPEN:
             self.collectives.take()
-            self.passed = self.probe.open().since(self.schedule.unsteady)
+            self.unsteady = self.schedule.unsteady
+            self.probe.open()
 
     def _meet(self) -> None:
         """Train one step before waiting for the first request: until it has ended, ranks may stand in unlike places.
@@ -312,7 +313,7 @@ class Trial:
             losses=self.probe.losses.first,
             trained=self.schedule.trained,
             position=self.probe.position,
-            steps=self.passed + steps,
+            steps=self.probe.passed.since(self.unsteady) + steps,
             queued=self.probe.workers.ready,
             collectives=collectives,
             recompilations=recompilations(),
