@@ -275,12 +275,13 @@ def test_training_without_columns_of_padding_is_the_same(
             lambda _, args, kwargs, to=seen: to.add((args[0] if args else kwargs["input_ids"]).shape[1]),
             with_kwargs=True,
         )
-        looks, patches, loaders = PaddedColumns(), Patches(), list[Any]()
-        patches.after(DataLoader, "__init__", lambda _, loader, *args, to=loaders, **kwargs: to.append(loader))
+        looks, patches, outer, loaders = PaddedColumns(), Patches(), Patches(), list[Any]()
+        outer.after(DataLoader, "__init__", lambda _, loader, *args, to=loaders, **kwargs: to.append(loader))
         with changed({"dataset.trim_padding": True} if trim else {}, [], "returned") as made:
             looks.attach(patches)
             losses[trim] = train(model, workers)
             patches.remove()
+        outer.remove()  # what is attached first goes last
         padded[trim] = looks.facts(loaders[-1])["padded_columns"]
         assert {one.key for one in made} == ({"dataset.trim_padding"} if trim else set())
 
