@@ -332,66 +332,18 @@ class Watched:
         self._exit(0)
 
     def _training(self) -> dict[str, Any]:
-        """Return what the probe saw of the training."""
-        from dataclasses import asdict
-
-        import torch
-
-        from slowstep_probe import places
-        from slowstep_probe.changing.trainer_events import eval_samples
-        from slowstep_probe.looks import looking, with_size
+        """Return what was seen of the training. What odd objects do not tell is left out."""
+        from slowstep_probe.looks import looking
         from slowstep_probe.observed import observed
+        from slowstep_probe.seen_training import seen_training
 
-        probe, trainer = self.probe, self.configurations.trainer
+        probe = self.probe
         block, _ = probe.close()
-        model = max(probe.models, key=lambda m: sum(1 for _ in m.parameters()), default=None)
-        found: dict[str, Any] = {
-            "step_seconds": block.step_seconds,
-            "phases": block.phases,
-            "work": asdict(block.work),
-            "micro_batches": probe.micro_batches,
-            "batches": probe.batches,
-            "updates": round(probe.updates / self.steps),
-            "device": probe.device,
-            "losses": probe.losses.first[:3],
-            "loader": None,
-            "facts": self.effects.facts(probe.models, probe.loader)
-            | observed(probe)
-            | (looking(self.exchange.facts)(probe.models, probe.loader) or {} if self.exchange else {}),
-            "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),
-            "arguments": self.survey.arguments_of(trainer),
-            "eval_samples": eval_samples(trainer) if trainer is not None else None,
-            "feeding": [],
-            "modules": places.libraries(),
-            "files": places.own_files(),
-        }
-        if probe.loader is not None:
-            found["loader"] = self.survey.number_of(probe.loader)
-            found["repeated_by_workers"] = self.survey.is_repeated(probe.loader)
-            found["feeding"] = self.survey.feeding(probe.fetched.feeding)
-            found["loaders_by_turns"] = self.survey.by_turns(probe.fetched.successors)
-            found["iterable_dataset"] = isinstance(probe.loader.dataset, torch.utils.data.IterableDataset)
-            found |= self.survey.data_set_facts(probe.loader)
-        if model is not None:
-            weights = with_size(model.parameters())
-            sizes = [(p.numel(), p.requires_grad, str(p.dtype).removeprefix("torch.")) for p in weights]
-            kinds: dict[str, int] = {}
-            for count, _, kind in sizes:
-                kinds[kind] = kinds.get(kind, 0) + count
-            found["model"] = {
-                "name": f"{type(model).__module__}.{type(model).__qualname__}",
-                "parameters": sum(count for count, _, _ in sizes),
-                "trained": sum(count for count, trained, _ in sizes if trained),
-                "dtypes": kinds,
-                "attention": any(hasattr(m, "set_attn_implementation") for m in model.modules()),
-                "blocks": any(isinstance(m, torch.nn.ModuleList) for m in model.modules()),
-                "batch_norm": any(
-                    isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.track_running_stats
-                    for m in model.modules()
-                ),
-                "convolutions": any(isinstance(m, torch.nn.Conv2d) for m in model.modules()),
-            }
-        return found
+        facts = self.effects.facts(probe.models, probe.loader) | observed(probe)
+        if self.exchange:
+            facts |= looking(self.exchange.facts)(probe.models, probe.loader) or {}
+        trainer, collecting = self.configurations.trainer, self._collector.seconds
+        return seen_training(probe, self.survey, block, trainer, facts, self.steps, collecting)
 
     def _is_asked(self) -> bool:
         """Return whether this rank is asked to tell what it has seen: others have told, and it may wait for them."""

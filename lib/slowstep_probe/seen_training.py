@@ -1,0 +1,84 @@
+"""What a survey tells of the training that it saw: its steps, its loader, its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from slowstep_probe import places
+from slowstep_probe.changing.trainer_events import eval_samples
+from slowstep_probe.looks import with_size
+from slowstep_probe.measured import Block
+from slowstep_probe.probe import Probe
+from slowstep_probe.survey import Survey
+
+
+def seen_training(
+    probe: Probe, survey: Survey, block: Block, trainer: Any, facts: dict[str, Any], steps: int, collecting: float
+) -> dict[str, Any]:
+    """Return what was seen, as plain data.
+
+    `block` holds the steps that were timed, `trainer` is transformers' Trainer if the program has one, `facts` are what
+    the live objects tell, `steps` counts all steps so far, and `collecting` is the seconds that Python's garbage
+    collector took in the block.
+    """
+    found = {
+        "step_seconds": block.step_seconds,
+        "phases": block.phases,
+        "work": asdict(block.work),
+        "micro_batches": probe.micro_batches,
+        "batches": probe.batches,
+        "updates": round(probe.updates / steps),
+        "device": probe.device,
+        "losses": probe.losses.first[:3],
+        "facts": facts,
+        "garbage_collection_share": collecting / (sum(block.step_seconds) or 1.0),
+        "arguments": survey.arguments_of(trainer),
+        "eval_samples": eval_samples(trainer) if trainer is not None else None,
+        "modules": places.libraries(),
+        "files": places.own_files(),
+    }
+    found |= _of_loader(probe, survey)
+    model = max(probe.models, key=lambda one: sum(1 for _ in one.parameters()), default=None)
+    return found if model is None else found | {"model": _of_model(model)}
+
+
+def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
+    """Return what is known of the loader that training draws from, and of its data set."""
+    if probe.loader is None:
+        return {"loader": None, "feeding": []}
+    return {
+        "loader": survey.number_of(probe.loader),
+        "repeated_by_workers": survey.is_repeated(probe.loader),
+        "feeding": survey.feeding(probe.fetched.feeding),
+        "loaders_by_turns": survey.by_turns(probe.fetched.successors),
+        "iterable_dataset": isinstance(probe.loader.dataset, torch.utils.data.IterableDataset),
+    } | survey.data_set_facts(probe.loader)
+
+
+def _of_model(model: torch.nn.Module) -> dict[str, Any]:
+    """Return the sizes of a model, and what kinds of parts it has."""
+    weights, parts = with_size(model.parameters()), list(model.modules())
+    sizes = [(p.numel(), p.requires_grad, str(p.dtype).removeprefix("torch.")) for p in weights]
+    kinds: dict[str, int] = {}
+    for count, _, kind in sizes:
+        kinds[kind] = kinds.get(kind, 0) + count
+    return {
+        "name": f"{type(model).__module__}.{type(model).__qualname__}",
+        "parameters": sum(count for count, _, _ in sizes),
+        "trained": sum(count for count, trained, _ in sizes if trained),
+        "dtypes": kinds,
+        "attention": any(hasattr(part, "set_attn_implementation") for part in parts),
+        "blocks": _has(parts, torch.nn.ModuleList),
+        "batch_norm": any(
+            isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.track_running_stats for part in parts
+        ),
+        "convolutions": _has(parts, torch.nn.Conv2d),
+    }
+
+
+def _has(parts: Sequence[torch.nn.Module], kind: type[torch.nn.Module]) -> bool:
+    return any(isinstance(part, kind) for part in parts)
