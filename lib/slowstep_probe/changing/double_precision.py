@@ -9,6 +9,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._pytree import tree_map
 
+from slowstep_probe.changing.optimizers import states_of
 from slowstep_probe.hooks import Hook
 from slowstep_probe.looks import with_size
 
@@ -49,7 +50,7 @@ def to_single(model: torch.nn.Module, optimizers: Iterable[torch.optim.Optimizer
 
 
 def _states_to_single(optimizer: torch.optim.Optimizer) -> None:
-    for weight, state in optimizer.state.items():
+    for weight, state in states_of(optimizer):
         if isinstance(weight, torch.Tensor) and weight.dtype is torch.float32:
             state.update({name: tree_map(_single, value) for name, value in state.items()})
 

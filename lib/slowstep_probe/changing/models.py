@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from slowstep_probe.changing.double_precision import is_double, to_single
 from slowstep_probe.changing.idle_gradients import IdleGradients
-from slowstep_probe.changing.optimizers import note_made
+from slowstep_probe.changing.optimizers import note_made, states_of
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.hooks import Hook
 from slowstep_probe.patches import Patches
@@ -146,7 +146,7 @@ class ModelChanges:
             one.register_forward_pre_hook(Hook(_images_last), with_kwargs=True)
             self.wanted.note(MEMORY_FORMAT, type(one).__name__, "contiguous", "channels_last")
         for optimizer in self._optimizers:  # an update goes over weights and states side by side
-            for state in optimizer.state.values():
+            for _, state in states_of(optimizer):
                 for name, value in state.items():
                     if isinstance(value, torch.Tensor) and value.dim() == IMAGE:
                         state[name] = value.to(memory_format=torch.channels_last)

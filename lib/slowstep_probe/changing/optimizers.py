@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakSet
 
@@ -21,6 +21,11 @@ WAYS = {"adamw_torch_fused": {"fused": True, "foreach": None}, "adamw_torch": {"
 def note_made(patches: Patches, made: WeakSet[torch.optim.Optimizer]) -> None:
     """Put each optimizer that the program makes from now on among those `made`."""
     patches.look(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: made.add(one))
+
+
+def states_of(optimizer: torch.optim.Optimizer) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the parameters of which an optimizer keeps a state, each with that. A program may keep more there."""
+    yield from ((weight, state) for weight, state in optimizer.state.items() if isinstance(state, dict))
 
 
 class OptimizerArguments:
