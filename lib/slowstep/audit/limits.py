@@ -11,6 +11,7 @@ from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, most_of_length
 from slowstep.audit.run import Run, batches, same_devices
+from slowstep.audit.stated_size import claimed
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.controls import CONTROLS, MATERIAL, MOVED, NOTICEABLE
 from slowstep.settings.reported import Claim
@@ -43,14 +44,23 @@ class Limit:
 
 
 def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Sizes | None) -> list[Finding]:
-    """Find a size that the factor can't have, or hardly: a contradiction, a doubt, or for a length an explanation."""
-    limit = _limit(claim, a, b, sizes) if same_devices(a, b) else None
-    if limit is None or stated is None or stated.low <= limit.expected:
+    """Find a size that the factor can't have, or hardly: a contradiction, a doubt, or for a length an explanation.
+
+    A change costs no more than the change back would bring, so that a loss has the bound of the gain in reverse.
+    """
+    if stated is None or not same_devices(a, b):
         return []
-    beyond = FindingKind.BOUND if stated.low > limit.most else FindingKind.UNLIKELY
-    kind = FindingKind.PHYSICS if claim.factor == "max_length" else beyond
-    said = "claimed" if claim.speed_up else "expected" if b.projected else "reported"
-    return [Finding(kind=kind, where=claim.text, text=f"{times(stated.middle)} as fast is {said}, and {limit.why}")]
+    said = f"is {'claimed' if claim.speed_up else 'expected' if b.projected else 'reported'}"
+    for before, after, size in ((a, b, stated), (b, a, 1 / stated)):
+        limit = _limit(claim, before, after, sizes)
+        if limit and size.low > limit.expected:
+            many = times(size.middle) if size.bounded else f"more than {times(size.low)}"
+            back = f", so that the change back would make it {many} as fast" * (after is a)
+            beyond = FindingKind.BOUND if size.low > limit.most else FindingKind.UNLIKELY
+            kind = FindingKind.PHYSICS if claim.factor == "max_length" else beyond
+            text = f"{claimed(stated)} as fast {said}{back}, and {limit.why}"
+            return [Finding(kind=kind, where=claim.text, text=text)]
+    return []
 
 
 def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> Limit | None:
