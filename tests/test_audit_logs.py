@@ -170,7 +170,6 @@ def lines(text: str, times: int = 12) -> str:
         ("step {n} speed {slow}2.5 samples/s 45 GB", {"samples_per_second": 22.5}),
         ("step {n} speed {slow}12.2 tok/s 8 GPUs", {"tokens_per_second": 212.2}),
         ("step {n} speed {slow},345 tok/s 8", {"tokens_per_second": 2345}),
-        ("stage1 {slow}00 tok/s stage2 900 tok/s", {"tokens_per_second": 200}),
         ("throughput: {slow}5.2 samples/s 3 epochs done", {"samples_per_second": 25.2}),
         ("step {n} time {slow}.32 s/it 12 loss 2.1", {"seconds_per_step": 2.32}),
         (
@@ -214,6 +213,10 @@ def test_speeds_in_words_are_read(line: str, figures: dict, tmp_path: Path) -> N
             "'throughput 9812' in 12 lines: is it samples or tokens a second",
         ),
         ("{{'loss': 1.0, 'step_time': {slow}.0}}", "'step_time 9.0' in 12 lines: in what unit?"),
+        (
+            "stage1 {slow}00 tok/s stage2 900 tok/s",
+            "tokens/s twice, 200 as 'stage1' and 900 as 'stage2': which",
+        ),
         ("Epoch: [0][{n}/100]\tTime  {slow}.412 ( 0.520)\tLoss 6.9", "'Time 9.412' in 12 lines: is it of a step"),
         ("Map: 9000 examples [00:0{slow}, 9000 examples/s]", "no lines say a number with a unit"),
         ("eval {n}: 9000 samples/s", "no lines say a number with a unit"),
@@ -226,6 +229,47 @@ def test_what_could_be_several_speeds_is_named(line: str, words: str, tmp_path: 
         read(lines(line), tmp_path)
 
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "speed"),
+    [
+        ("step {n} | read 812.1 MB/s | decode {slow}512.1 samples/s | train 211.3 samples/s", "211.3"),
+        ("train.loss : 6.9  train.compute_ips : {slow}600.12 images/s train.ips : 2512.33 images/s", "2512.33"),
+        ("train.compute_ips {slow}600.12 images/s  train.total_ips 812.33 images/s", "812.33"),
+        ("eval {slow}00.1 samples/s train 211.3 samples/s", "211.3"),
+        ("step {n} compute {slow}512.1 samples/s", "2512.1"),
+    ],
+)
+def test_the_speed_of_a_part_is_not_that_of_training(line: str, speed: str, tmp_path: Path) -> None:
+    """A decoder or a computation without its data may be ten times as fast; where nothing else is said, it is told."""
+    assert [{"samples_per_second": speed}] == read(lines(line), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("averages", "asked"),
+    [
+        ([64.2] * 12, ["its lines say samples/s twice, 105.1 as 'instant' and 64.2 as 'average': which counts?"]),
+        ([round(105.1 * n / (n + 4), 1) for n in range(1, 13)], []),
+    ],
+)
+def test_an_average_that_stays_apart_is_asked_about(averages: list[float], asked: list[str], tmp_path: Path) -> None:
+    """A slow start is in an average, which comes nearer and nearer to the steps; nothing explains one that does not."""
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"instant 105.1 samples/s | average {a} samples/s\n" for a in averages))
+    (row,) = read_file(path)
+    (run,) = (found := audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own"))).runs
+
+    assert row["figures"] == {"samples_per_second": "105.1"}
+    assert [text.split("? ")[0] + "?" for text in run.left_open] == asked
+    assert all(any(text in question for question in found.questions) for text in asked)
+
+
+def test_a_speed_that_is_said_now_and_then_takes_nothing_from_the_steps(tmp_path: Path) -> None:
+    """The summary of each epoch, which holds its evaluation, stands beside the lines of its steps."""
+    epoch = lines("step {n}: 0.50 s/step") + "epoch: 0.85 s/step\n"
+
+    assert [{"seconds_per_step": "0.50"}] == read(epoch * 3, tmp_path)
 
 
 def test_a_start_without_speed_is_left_out(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_beside_steps(runs),
         *_epochs(runs),
         *_busy(runs),
+        *(f"'{run.label}': {question}" for run in runs for question in run.left_open),
         *_unread(runs),
         *_device(settings.reported.device if settings.reported else None),
         *_ignored(settings),

@@ -104,6 +104,8 @@ class Run:
     """Columns of its table whose numbers could not be read."""
     unknown: Mapping[str, str]
     """Cells of its table that may say how it was made and were not read, by column."""
+    left_open: Sequence[str]
+    """Questions that its reading left open."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool
@@ -286,6 +288,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         from_file=from_file,
         unread=row.unread,
         unknown=row.unknown,
+        left_open=row.questions,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
         says_batch=described(settings) or _says_batch(own),

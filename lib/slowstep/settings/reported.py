@@ -25,6 +25,8 @@ class Row:
     """Columns of its table whose numbers could not be read."""
     unknown: dict[str, str] = field(default_factory=dict)
     """Cells of its table that may say how it was made and were not read, by column."""
+    questions: list[str] = field(default_factory=list)
+    """Questions that its reading left open, without their subject: `its lines say samples/s twice, ...`."""
     place: str = ""
     """The place where it was read, for messages; empty for a row of the parameter file."""
     cells: dict[str, str] = field(default_factory=dict)

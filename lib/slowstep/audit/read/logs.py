@@ -18,6 +18,7 @@ from slowstep.audit.read.progress_bars import Scanned, lines_of, scan
 from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, Stretch
 from slowstep.audit.relations import TITLES
+from slowstep.text.sentences import capitalised
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
@@ -103,23 +104,27 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), known)
         for training, (first, last) in zip(trainings, pairwise(boundaries), strict=True)
     ]
-    rows = rows or [figures for _, figures in ends] or [_spoken(path, log)]
+    rows = rows or [figures for _, figures in ends]
+    if not rows:
+        return [_spoken(path, log)]
     return [{"label": path.stem, "figures": figures, "place": str(path)} for figures in rows]
 
 
 def _spoken(path: Path, log: Scanned) -> dict[str, Any]:
-    """Return the speeds that lines say in words; Unreadable, with what was found, if they say none."""
+    """Return a row with the speeds that lines say in words; Unreadable, with what was found, if they say none."""
     spoken = spoken_speeds(lines_of(path))
     if any(map(SPEEDS.fullmatch, spoken.figures)):
-        return spoken.figures
+        return {"label": path.stem, "figures": spoken.figures, "place": str(path), "questions": spoken.questions}
     names = list(dict.fromkeys(repr(stretch.name) if stretch.name else "without a name" for stretch in log.stretches))
     bars = f"no bar of tqdm over training steps (but bars {', '.join(names[:MANY])})" if names else ""
-    asked = "".join(f" It has {text}." for text in list(spoken.unclear.values())[:MANY]).replace("?.", "?")
+    unclear = [*(f"It has {text}" for text in spoken.unclear.values()), *map(capitalised, spoken.questions)]
+    asked = "".join(f" {text}." for text in unclear[:MANY]).replace("?.", "?")
+    nothing = "its lines differ" if spoken.questions else "no lines say a number with a unit such as s/it or tokens/s"
     why = (
-        f"holds {bars or 'no bar of tqdm over training steps'} and no train_runtime, and no lines say a number with a "
-        f"unit such as s/it or tokens/s, so it says no speed.{asked} Write what is meant as a row of `reported.rows`"
+        f"holds {bars or 'no bar of tqdm over training steps'} and no train_runtime, and {nothing}, so it says no "
+        f"speed.{asked} Write what is meant as a row of `reported.rows`"
     )
-    raise Unreadable(str(path), log.lines, 1, why)
+    raise Unreadable(str(path), 1, 1, why)
 
 
 def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from slowstep.audit.read.columns import OF_EVALUATION, Column, column, figure
-from slowstep.audit.read.courses import middle
+from slowstep.audit.read.several_speeds import chosen
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
+from slowstep.audit.relations import TITLES
 from slowstep.audit.run import QUESTIONS
 
 LETTER = r"(?:[kKMB](?![A-Za-z]))?"
@@ -86,9 +87,6 @@ BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")
 ASKED = ("time", "duration", "speed", "throughput")
 """Names of speeds that could mean several things."""
 
-AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul", re.IGNORECASE)
-"""Words of a speed that counts the start of the run, which one of single lines does not."""
-
 OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
 """What a line of torchtitan holds, which says tokens a second of each device as `tps`, or `wps` before."""
 
@@ -103,6 +101,8 @@ class Spoken:
     figures: dict[str, str] = field(default_factory=dict)
     unclear: dict[str, str] = field(default_factory=dict)
     """Names of speeds that could mean several things, or have no unit, each with what was found and the question."""
+    questions: list[str] = field(default_factory=list)
+    """Questions about quantities that are said in several ways."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,11 +132,14 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
             else:
                 unclear.setdefault(_kept(said.name), []).append(said)
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
-    figures: dict[str, str] = {}
-    for quantity, name in sorted(several, key=lambda key: bool(AVERAGED.search(key[1]))):
-        figures.setdefault(quantity, middle(several[quantity, name]))
     asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
-    return Spoken(figures, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
+    spoken = Spoken({}, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
+    for quantity in dict.fromkeys(quantity for quantity, _ in several):
+        by_name = {name: values for (of, name), values in several.items() if of == quantity}
+        figure, question = chosen(TITLES.get(quantity, quantity), by_name)
+        spoken.figures |= {quantity: figure} if figure else {}
+        spoken.questions += [question] if question else []
+    return spoken
 
 
 def _kept(name: str) -> str:
