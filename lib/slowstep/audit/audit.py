@@ -15,7 +15,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs, same_devices, unknown_differences
-from slowstep.audit.stated_ratios import stated_ratios
+from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
@@ -46,6 +46,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
         impossible=impossible,
         questions=[
             *questions(settings, found),
+            *unchecked_ratios(found),
             *unlike_speeds(possible),
             *physics.batches_that_hold(found),
             *physics.unknown(sizes),

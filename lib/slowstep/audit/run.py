@@ -104,6 +104,8 @@ class Run:
     """Columns of its table whose numbers could not be read."""
     unknown: Mapping[str, str]
     """Cells of its table that may say how it was made and were not read, by column."""
+    bases: Sequence[str]
+    """Ratios to another row that its table does not state for it, as for the row that they are to."""
     left_open: Sequence[str]
     """Questions that its reading left open."""
     length: int | None
@@ -288,6 +290,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         from_file=from_file,
         unread=row.unread,
         unknown=row.unknown,
+        bases=row.bases,
         left_open=row.questions,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,

@@ -370,6 +370,15 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
     return None if sign or not float(number) else (held.name, number)
 
 
+BASE = re.compile(r"\(?(?:the )?(?:base|baseline|ref|reference|control|0(?:\.0+)? ?%)\.?\)?", re.IGNORECASE)
+
+
+def is_base(cell: str) -> bool:
+    """Return whether a cell in a column of ratios says that its row is the one that they are to, or says nothing."""
+    text = plain(cell)
+    return text.lower() in NOTHING or bool(BASE.fullmatch(text))
+
+
 HALF_CLOCK = re.compile(r"\d+:\d\d")
 
 

@@ -21,6 +21,7 @@ from slowstep.audit.read.columns import (
     Unreadable,
     column,
     figure,
+    is_base,
     is_number,
     plain,
     setting_called,
@@ -262,6 +263,7 @@ def _row(
         raise Unreadable(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
     unknown: dict[str, str] = {}
+    bases = [one.name for (text, *_), one in zip(cells, held, strict=True) if one.kind == "stated" and is_base(text)]
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
@@ -284,7 +286,7 @@ def _row(
     label = shortened(" ".join(filter(None, labels))) or f"row {number}"
     unknown = {shortened(name): shortened(text) for name, text in unknown.items()}
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
-    known |= {"named": any(labels), "unknown": unknown}
+    known |= {"named": any(labels), "unknown": unknown, "bases": bases}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
