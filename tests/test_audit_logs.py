@@ -120,6 +120,21 @@ def test_scaled_bars_and_bars_of_tokens_are_read(shown: str, figures: dict, tmp_
     assert figures == {name: round(figure(value).middle, 3) for name, value in found.items()}
 
 
+def test_a_bar_and_last_words_that_count_other_steps_are_not_mixed(tmp_path: Path) -> None:
+    """800 micro-batches at 4 a second are 200 steps of 16 samples, and no 64 samples a second."""
+    words = "\n{{'train_runtime': 200.0, 'train_samples_per_second': 16.0, 'train_steps_per_second': {}}}\n"
+    bars = run("", 1, 800, 800, 0.25)
+    path = tmp_path / "train.log"
+    path.write_text(bars + words.format("1.0"))
+    (other,) = read_file(path)
+    path.write_text(bars + words.format("4.0"))
+    (same,) = read_file(path)
+
+    assert "samples_per_step" not in other["figures"]
+    assert "its bar goes up to 800 and Trainer's last words count 200 steps" in other["questions"][0]
+    assert ("samples_per_step" in same["figures"], same["questions"]) == (True, [])
+
+
 # -- speeds in words --
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
+from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps
 from slowstep.audit.differences import changed
 from slowstep.audit.findings import times
 from slowstep.audit.outliers import SLIPS
@@ -18,9 +19,6 @@ from slowstep.settings import Settings
 from slowstep.settings.errors import nearest
 from slowstep.text.numbers import percentage
 from slowstep.text.sentences import capitalised
-
-BESIDE_STEPS = 0.25
-"""The share of an epoch that is not in its steps, from which on it is worth a question."""
 
 APART = 0.1
 """The share by which a ratio may be off that of two units."""
@@ -193,21 +191,8 @@ def _batches(runs: Sequence[Run]) -> list[str]:
 
 def _beside_steps(runs: Sequence[Run]) -> list[str]:
     """Ask about epochs and jobs with much time outside their steps: they also evaluate and save, or had other steps."""
-    found = []
-    for run in runs:
-        for whole, steps in (("seconds_per_epoch", "steps_per_epoch"), ("seconds", "steps")):
-            parts = [run.solved.known.get(q) for q in (whole, steps, "seconds_per_step")]
-            if None in parts or not all(p.bounded for p in parts) or run.projected:
-                continue
-            rest = 1 - (parts[1] * parts[2] / parts[0]).high
-            if rest > BESIDE_STEPS:
-                time = "an epoch" if whole.endswith("epoch") else "the time"
-                found.append(
-                    f"{percentage(rest)} of {time} of '{run.label}' is not in its {parts[1]} steps: is it evaluating, "
-                    "saving, starting, or were there other steps?"
-                )
-                break
-    return found
+    each = filter(all, map(beside_steps, runs))
+    return [f"{rest}: is it evaluating, saving, starting, or were there other {what}?" for rest, what in each]
 
 
 def _epochs(runs: Sequence[Run]) -> list[str]:

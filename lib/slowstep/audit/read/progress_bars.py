@@ -110,7 +110,7 @@ def scan(path: Path) -> Scanned:
         line_began = began + newline + 1 if newline >= 0 else line_began
         lines += buffer.count("\n", 0, cut)
         buffer, began = buffer[cut:], began + cut
-    return Scanned(stretches, ends, lines + buffer.count("\n") + 1)
+    return Scanned(stretches, ends, lines + buffer.rstrip("\n").count("\n") + 1)
 
 
 def pieces(path: Path) -> Iterator[tuple[str, bool]]:
