@@ -287,6 +287,25 @@ def test_a_speed_that_is_said_now_and_then_takes_nothing_from_the_steps(tmp_path
     assert [{"seconds_per_step": "0.50"}] == read(epoch * 3, tmp_path)
 
 
+def test_steps_of_an_environment_are_none_of_the_optimizer(tmp_path: Path) -> None:
+    """A log of reinforcement learning may count either, so that they are asked about; updates and iterations count."""
+    text = "Computation: 9532{n} steps/s (collection: 0.8s, learning 0.2s)\nIteration time: 1.03s\n"
+    (tmp_path / "train.log").write_text(lines(text, 9))
+    (row,) = read_file(tmp_path / "train.log")
+    (found,) = read(lines("episode {n} | reward 3 | 51234 steps/s | 12.1 updates/s"), tmp_path)
+    (plain,) = read(lines("step {n} | 51.2 steps/s"), tmp_path)
+    with pytest.raises(Unreadable) as refused:
+        read(lines("episode {n} | reward 3 | 51234 steps/s"), tmp_path)
+
+    assert (row["figures"], row["questions"][0].split("?")[0]) == (
+        {"seconds_per_step": "1.03"},
+        "its lines say 95326 steps/s: are they steps of an environment, or of the optimizer",
+    )
+    assert found == {"steps_per_second": "12.1"}
+    assert plain == {"steps_per_second": "51.2"}
+    assert "steps of an environment" in str(refused.value)
+
+
 def test_a_start_without_speed_is_left_out(tmp_path: Path) -> None:
     """The first line of many logs has nothing to divide by."""
     (found,) = read(lines("step {n} loss 2.8 0 tok/s") + lines("step {n} loss 2.8 {slow}5120 tok/s"), tmp_path)

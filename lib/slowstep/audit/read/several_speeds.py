@@ -9,8 +9,9 @@ from slowstep.audit.figures import parse
 from slowstep.audit.read.columns import OF_EVALUATION
 from slowstep.audit.read.courses import middle
 
-AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul", re.IGNORECASE)
-"""Words of a speed that counts the start of the run, which one of single lines does not."""
+AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul|in brackets$", re.IGNORECASE)
+"""Words of a speed that counts the start of the run, which one of single lines does not. In brackets behind the speed
+of a line most logs write such an average."""
 
 OF_A_PART = re.compile(
     r"(?:^|[^a-z])(?:data|dataload\w*|load\w*|read\w*|decod\w*|comput\w*|fetch\w*|prefetch\w*|fwd|forward|bwd|backward|"
@@ -69,5 +70,5 @@ def _stays_apart(average: Values, single: str) -> bool:
 
 
 def _twice(quantity: str, *pairs: tuple[str, str]) -> str:
-    said = " and ".join(f"{value} as '{name}'" if name else f"{value} without a name" for name, value in pairs)
+    said = " and ".join(f"{value} as '{name}'" for name, value in pairs)
     return f"its lines say {quantity} twice, {said}"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from slowstep.audit.read.columns import OF_EVALUATION, Column, column, figure
+from slowstep.audit.read.courses import middle
 from slowstep.audit.read.several_speeds import chosen
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.relations import TITLES
@@ -90,6 +91,16 @@ ASKED = ("time", "duration", "speed", "throughput")
 OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
 """What a line of torchtitan holds, which says tokens a second of each device as `tps`, or `wps` before."""
 
+OF_AGENTS = re.compile(
+    r"\b(?:surrogate|episod\w*|ep_rew\w*|mean[ _]reward|collection:|env(?:ironment)?s?[ _]?(?:steps|frames))",
+    re.IGNORECASE,
+)
+"""Words of a log of reinforcement learning, whose steps may be those of an environment."""
+
+OF_AN_ENVIRONMENT = "are they steps of an environment, or of the optimizer? They are left out"
+
+COUNTS_STEPS = re.compile(r"steps?\b", re.IGNORECASE)
+
 FEWEST = 2
 """The number of lines from which on a figure is that of the run."""
 
@@ -110,7 +121,7 @@ class Said:
     """A number that a line says."""
 
     name: str
-    """The word before it; empty if there is none."""
+    """The word before it; its unit if there is none."""
     shown: str
     known: tuple[str, str] | None = None
     """The quantity and its number in the kit's own unit; None where that is not clear."""
@@ -121,19 +132,28 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     """Return the figures that several lines of training say, each as the median of its later half."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     unclear: dict[str, list[Said]] = {}
+    of_steps: set[tuple[str, str]] = set()
+    of_agents = 0
     for i, line in enumerate(lines):
+        of_agents += of_agents < FEWEST and bool(OF_AGENTS.search(line))
         if not HINT.search(line) or BAR_OR_BEFORE.search(line):
             continue
         if OF_EVALUATION.search(line) and "train" not in line.lower():
             continue
         for said in _said_in(line[:LONGEST]):
-            if said.known:
-                found.setdefault((said.known[0], _kept(said.name)), []).append((i, said.known[1]))
-            else:
+            if not said.known:
                 unclear.setdefault(_kept(said.name), []).append(said)
+                continue
+            key = (said.known[0], _kept(said.name))
+            while found.get(key, [(-1, "")])[-1][0] == i:  # a line says it twice under one name
+                key = (key[0], f"{key[1]} again")
+            found.setdefault(key, []).append((i, said.known[1]))
+            of_steps |= {key} if key[0] == "steps_per_second" and COUNTS_STEPS.search(said.shown) else set()
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
     asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
     spoken = Spoken({}, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
+    for key in of_steps & several.keys() if of_agents >= FEWEST else ():
+        spoken.questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
     for quantity in dict.fromkeys(quantity for quantity, _ in several):
         by_name = {name: values for (of, name), values in several.items() if of == quantity}
         figure, question = chosen(TITLES.get(quantity, quantity), by_name)
@@ -157,7 +177,8 @@ def _said_in(line: str) -> Iterator[Said]:
         if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
             continue
         rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
-        said = _said(name[1] if name else "", f"{match[1]} {match[2]}", column("", set()), match[0])
+        bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
+        said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", column("", set()), match[0])
         if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
             yield said
     for match in NAMED.finditer(rest):
