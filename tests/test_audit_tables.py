@@ -77,7 +77,10 @@ def test_numbered_measures_are_no_course() -> None:
 
 @pytest.mark.parametrize(
     ("header", "a", "b"),
-    [("GPU", "A100", "H100"), ("nodes", "1", "2"), ("disk", "NFS", "NVMe"), ("reserved cores", "2", "8")],
+    [
+        *(("GPU", "A100", "H100"), ("nodes", "1", "2"), ("disk", "NFS", "NVMe"), ("reserved cores", "2", "8")),
+        *(("save every (min)", "10", "60"), ("network (Gb/s)", "10", "100"), ("size (m)", "7", "70")),
+    ],
 )
 def test_a_column_nobody_read_confounds_a_claim(header: str, a: str, b: str) -> None:
     """The factor that is blamed may not be the cause; without a factor the difference is told."""
@@ -90,6 +93,13 @@ def test_a_column_nobody_read_confounds_a_claim(header: str, a: str, b: str) -> 
     assert f"also differ in {header} ({a}, {b}), which was not read" in told.reason
 
 
+def test_two_columns_nobody_read_were_not_read() -> None:
+    """One was, and two were."""
+    (line, *_) = claim_lines(report("run,a,b,samples/s\nx,no,1,2.00\ny,yes,2,1.60\n"))
+
+    assert "they differ in a (no, yes) and b (1, 2), which were not read" in line
+
+
 def test_a_column_of_results_confounds_nothing() -> None:
     """A loss, a remark or a speed-up is what came out."""
     table = "| run | per_device_train_batch_size | s/it | loss | vs. a | note | peak temp |\n|--|--|--|--|--|--|--|\n"
@@ -100,9 +110,15 @@ def test_a_column_of_results_confounds_nothing() -> None:
     assert [] == [f for f in held.findings if f.kind is FindingKind.CONFOUNDED]
 
 
-@pytest.mark.parametrize("header", ["peak GiB", "W per GPU", "max GB", "tokens seen", "reserved GiB"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("peak GiB", "W per GPU", "max GB", "tokens seen", "reserved GiB"),
+        *("eval samples/s", "nodes/s", "compile warmup (s)", "OOM retries", "inference throughput", "nodes_per_sec"),
+    ],
+)
 def test_whole_numbers_of_results_confound_nothing(header: str) -> None:
-    """Power, memory and device-hours are what came out, by the unit in their header."""
+    """Power, memory, speeds and times are what came out, by the unit in their header."""
     table = f"run,per_device_train_batch_size,s/it,{header}\na,8,2.000,61\nb,16,1.600,55\n"
 
     assert "holds" == str(report(table, claim("per_device_train_batch_size")).claims[0].judgement)

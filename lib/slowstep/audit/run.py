@@ -175,7 +175,8 @@ def unknown_differences(a: Run, b: Run, beside: str | None = None) -> str:
     differ = [(name, f"{name} ({before}, {after})") for name, before, after in both if before != after]
     differ.sort(key=lambda one: one[0] not in CATALOGUE)
     text = " and ".join(words for _, words in differ)
-    return f"{text}, which was not read" if differ and differ[-1][0] not in CATALOGUE else text
+    unread = sum(name not in CATALOGUE for name, _ in differ)
+    return f"{text}, which {'were' if unread > 1 else 'was'} not read" if unread else text
 
 
 def batches(a: Run, b: Run) -> list[Figure | None]:
