@@ -72,6 +72,34 @@ def test_numbered_measures_are_no_course() -> None:
     assert ["2.0", "1.5", "1.2"] == [row["figures"]["seconds_per_step"] for row in table_rows(table, "t")]
 
 
+CLOCK = 1741082400.0
+
+
+@pytest.mark.parametrize(
+    ("header", "size"), [("Wall time", 1), ("Wall time (s)", 1), ("timestamp (ms)", 1000), ("_timestamp", 1)]
+)
+def test_points_in_time_beside_steps_are_a_pace(header: str, size: int) -> None:
+    """As TensorBoard exports them: they are no durations, which would be 55 years; a save between two takes longer."""
+    lines = "".join(f"{(CLOCK + 1.25 * n + 60 * (n > 300)) * size},{n},{3 - n / 400}\n" for n in range(0, 400, 10))
+    (row,) = table_rows(f"{header},Step,Value\n{lines}", "t")
+
+    assert [*row["figures"]] == ["seconds_per_step"]
+    assert parse(row["figures"]["seconds_per_step"]).meets(parse("1.250"))
+
+
+def test_points_in_time_without_steps_are_no_durations() -> None:
+    """Alone they are refused with what they are, and beside a speed they are left out with a word."""
+    with pytest.raises(Unreadable) as refused:
+        table_rows(f"Wall time (s),Value\n{CLOCK},3.0\n{CLOCK + 9},2.0\n", "t")
+    found = report(f"run,total time (s),s/it\na,{CLOCK},2.0\nb,{CLOCK + 900},3.0\n")
+    sound = report("run,total time (s),s/it\na,9000,2.0\nb,9900,3.0\n")
+
+    assert "t:2:1: Wall time (s): 1741082400.0 is a point in time, and no duration" in str(refused.value)
+    assert all("seconds" not in run.given for run in found.runs)
+    assert any("'total time (s)' is a point in time" in question for question in found.questions)
+    assert all("seconds" in run.given for run in sound.runs)
+
+
 # -- columns of unknown meaning --
 
 

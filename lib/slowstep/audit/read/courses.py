@@ -72,7 +72,7 @@ def repeat_key(row: Mapping[str, Any]) -> Hashable:
 
 
 def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], name: str) -> list[dict[str, Any]]:
-    """Join the rows of each course to one row, with the median of the later half of its figures.
+    """Join the rows of each course to one row, with the median of the later half of its figures, and all its clocks.
 
     `steps` are the steps of the rows. Rows without a name of their own are called `name` if they form a course.
     """
@@ -85,26 +85,28 @@ def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], na
     return [_course(each, name) for group in groups.values() for each in _rising(group)]
 
 
-def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[tuple[float, dict[str, Any]]]]:
     """Yield the rows of each course. A step that comes before a course's first one begins another course."""
-    found: list[dict[str, Any]] = []
+    found: list[tuple[float, dict[str, Any]]] = []
     first = last = 0.0
     for at, row in group:
         if found and at <= first and at < last:
             yield found
             found = []
         first, last = first if found else at, at
-        found.append(row)
+        found.append((at, row))
     yield found
 
 
-def _course(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+def _course(course: Sequence[tuple[float, dict[str, Any]]], name: str) -> dict[str, Any]:
+    rows = [row for _, row in course]
     if len(rows) == 1:
         return rows[0]
     first = rows[0]
     found = {part: _middle([row[part] for row in rows]) for part in ("figures", "phases")}
     unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in rows)}
     said = {"label": first["label"] if first["named"] else name, "unknown": unknown}
+    said["clocks"] = [(at, row["clock"]) for at, row in course if row.get("clock") is not None]
     return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from slowstep.audit.figures import COMMA, parse
 from slowstep.audit.read.cells import Cell, bare, tables_in
+from slowstep.audit.read.clocks import clock_unit, pace_by_clock
 from slowstep.audit.read.columns import (
     MEASURED,
     NOTHING,
@@ -66,6 +67,11 @@ LONGEST = 1_000
 MANY = 5
 """The most columns that a message names."""
 
+CLOCK_LEFT_OUT = "is a point in time, and no duration, and is left out"
+
+OWN = ("named", "clock", "clocks", "by_clock")
+"""What a row holds only while its table is read."""
+
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
 
 
@@ -115,6 +121,9 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         Column("open") if MINIMUM.search(name) and MINIMUM.sub("", name) in stems else one
         for one, name in zip(held, names, strict=True)
     ]
+    clocks = _clocks(header, body, held, source)
+    left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
+    held = [Column("ignored") if i in clocks else one for i, one in enumerate(held)]
     run_names = [bare(plain(cell[0])) in RUN_NAMES for cell in header]
     if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
         held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
@@ -126,7 +135,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         held = [
             Column("phase", "optimizer", one.scale) if phase else one for one, phase in zip(held, of_phase, strict=True)
         ]
-    position = position_of([bare(plain(cell[0])) for cell in header], [[cell[0] for cell in cells] for cells in body])
+    position = position_of([bare(plain(cell[0])) for cell in header], _texts(body))
     if position is not None:
         if not any(one.kind == "label" for one in held):
             runs = [bare(plain(cell[0])) in RUN_IDS for cell in header]
@@ -142,9 +151,43 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
     if position is not None:
+        for row, cells in zip(found, body, strict=True):
+            row["clock"] = next((number(cells[i][0]) * unit for i, unit in clocks.items() if cells[i][0].strip()), None)
         found = courses_of(found, [number(cells[position][0]) for cells in body], Path(source).stem)
-    own = ({name: value for name, value in row.items() if name != "named"} for row in _told_apart(found))
+        found = [_timed_by_clock(row) for row in found]
+    own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
+    if left_out and own and not any(row.get("by_clock") for row in found):
+        own[0] |= {"questions": [f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
+
+
+def _clocks(
+    header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column], source: str
+) -> dict[int, float]:
+    """Return the columns of points in time, each with its unit in seconds.
+
+    Unreadable if nothing else is measured, and no column of steps says what lies between two of them.
+    """
+    cells = [[row[i][0] for row in body if i < len(row)] for i in range(len(header))]
+    units = {i: clock_unit(plain(cell[0]), cells[i]) for i, cell in enumerate(header)}
+    found = {i: unit for i, unit in units.items() if unit and held[i].kind not in ("label", "setting")}
+    others = any(one.kind in MEASURED and i not in found for i, one in enumerate(held))
+    if found and not others and position_of([bare(plain(cell[0])) for cell in header], _texts(body)) is None:
+        i = next(iter(found))
+        why = f"{plain(header[i][0])}: {body[0][i][0]} {CLOCK_LEFT_OUT}; write how long each run took, or the steps"
+        raise Unreadable(source, *body[0][i][1:], why)
+    return found
+
+
+def _timed_by_clock(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a course with the time of a step by its clocks, where no figure says a speed."""
+    timed = any(name.startswith(TIMED) for name in measured_in(row))
+    pace = None if timed else pace_by_clock(row.get("clocks", ()))
+    return row | {"figures": row["figures"] | {"seconds_per_step": pace}, "by_clock": True} if pace else row
+
+
+def _texts(body: Sequence[Sequence[Cell]]) -> list[list[str]]:
+    return [[cell[0] for cell in cells] for cells in body]
 
 
 def _of_whole_numbers(one: Column, name: str, cells: Sequence[str]) -> Column:
