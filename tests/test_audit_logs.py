@@ -120,6 +120,17 @@ def test_scaled_bars_and_bars_of_tokens_are_read(shown: str, figures: dict, tmp_
     assert figures == {name: round(figure(value).middle, 3) for name, value in found.items()}
 
 
+def test_a_bar_whose_name_is_what_was_measured_is_that_of_an_epoch(tmp_path: Path) -> None:
+    """Ultralytics writes the epoch and the losses before its bar, and the columns of its validation before another."""
+    text = ""
+    for epoch in (1, 2, 3):
+        measured = f"        {epoch}/3      4.21G      1.234      1.456      1.123         37        640"
+        validation = "                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95)"
+        text += "\n" + run(measured, 1, 50, 50, 2.0) + "\n" + run(validation, 1, 4, 4, 0.5) + "\n"
+
+    assert [{"seconds_per_step": ["2.00"] * 3, "steps_per_epoch": 50}] == read(text, tmp_path)
+
+
 def test_a_bar_and_last_words_that_count_other_steps_are_not_mixed(tmp_path: Path) -> None:
     """800 micro-batches at 4 a second are 200 steps of 16 samples, and no 64 samples a second."""
     words = "\n{{'train_runtime': 200.0, 'train_samples_per_second': 16.0, 'train_steps_per_second': {}}}\n"

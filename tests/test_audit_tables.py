@@ -100,6 +100,26 @@ def test_points_in_time_without_steps_are_no_durations() -> None:
     assert all("seconds" in run.given for run in sound.runs)
 
 
+def test_steps_out_of_all_steps_are_the_course_of_a_run() -> None:
+    """As ms-swift and LLaMA-Factory write them: the time that has passed tells the pace where nothing else does."""
+    lines = "".join(f"{n}/94,{n / 100},{4 * n // 60}m {4 * n % 60}s,{n}.32%,4123.4\n" for n in range(5, 94, 5))
+    (by_time,) = table_rows(f"global_step/max_steps,epoch,elapsed_time,percentage,throughput\n{lines}", "t")
+    (by_speed,) = table_rows(f"global_step/max_steps,epoch,elapsed_time,percentage,train_speed(iter/s)\n{lines}", "t")
+
+    assert parse(by_time["figures"]["seconds_per_step"]).meets(parse("4.00"))
+    assert (by_time["unread"], [*by_speed["figures"]]) == (["throughput"], ["steps_per_second"])
+
+
+@pytest.mark.parametrize("epochs", [range(1, 11), range(10), [0.5 * n for n in range(1, 9)]])
+def test_epochs_that_follow_each_other_are_one_run(epochs: list[float]) -> None:
+    """Each row is an epoch of it, and no run; numbers that do not follow each other are counts of runs."""
+    lines = "".join(f"{n},{1 / (n + 1):.3f},{40 + n:.1f}\n" for n in epochs)
+    (row,) = table_rows("epoch,train_loss,epoch_time_s\n" + lines, "t")
+
+    assert {"seconds_per_epoch"} == row["figures"].keys()
+    assert 2 == len(table_rows("epoch,train_loss,epoch_time_s\n3,0.5,40.0\n10,0.4,41.0\n", "t"))
+
+
 # -- columns of unknown meaning --
 
 

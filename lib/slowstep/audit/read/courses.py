@@ -5,6 +5,7 @@ Steps that follow each other are not independent of each other, so that their sp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,11 +14,20 @@ from slowstep.audit.figures import parse
 from slowstep.audit.relations import COUNTS
 from slowstep.audit.run import STATED
 
-POSITIONS = {"step", "_step", "iter", "iteration", "global_step", "trainer/global_step"}
+POSITIONS = {
+    *("step", "_step", "iter", "iteration", "global_step", "trainer/global_step"),
+    *("current_steps", "current_step", "global_step/max_steps"),
+}
 """Headers of columns that say at which step a row was written."""
 
-BESIDE_POSITION = {"epoch", "learning_rate", "lr"}
+EPOCH = "epoch"
+"""The header of a column that says in which epoch a row was written, or how many epochs were reached."""
+
+BESIDE_POSITION = {EPOCH, "learning_rate", "lr", "percentage", "remaining_time", "eta"}
 """Headers of columns that change as training goes on, and so are no settings of a run beside a step column."""
+
+PASSING = re.compile(r"[\d.,]+\s?%|\d[\d,]*\s?/\s?\d[\d,]*|[\d:.,]+(?: ?[dhms]\b[ \d.]*)+|\d+(?::\d\d)+")
+"""Cells that change as training goes on and are no words of a run: `5.32%`, `5/94`, `6m 44s`, `0:01:10`."""
 
 SETTLED = 0.5
 """The share of a course, from its beginning on, that does not count, since the first steps include the start."""
@@ -32,19 +42,42 @@ SET_UP = {*COUNTS} - WHOLE - {"steps_per_epoch", "tokens_per_step"}
 def position_of(headers: Sequence[str], body: Sequence[Sequence[str]]) -> int | None:
     """Return the column by which rows follow each other as the course of a run; None if there is none.
 
-    Its numbers rise from row to row while all words beside it stay the same.
+    Its numbers rise from row to row while all words beside it stay the same. A column of epochs is one if no column of
+    steps is, and if its numbers are those of each epoch in turn, or parts of epochs.
     """
-    for i, header in enumerate(headers):
-        if header.lower().replace(" ", "_") not in POSITIONS:
-            continue
-        steps: dict[Hashable, list[float]] = {}
-        for cells in body:
-            at = number(cells[i]) if i < len(cells) else None
-            if at is not None:
-                steps.setdefault(tuple(c for c in cells if c.strip() and number(c) is None), []).append(at)
-        if any(a < b for each in steps.values() for a, b in pairwise(each)):
+    names = [header.lower().replace(" ", "_") for header in headers]
+    for i in (i for i, name in enumerate(names) if name in POSITIONS):
+        if any(a < b for each in _positions(i, body) for a, b in pairwise(each)):
             return i
-    return None
+    i = names.index(EPOCH) if EPOCH in names else None
+    return i if i is not None and any(map(_counts_epochs, _positions(i, body))) else None
+
+
+def _positions(i: int, body: Sequence[Sequence[str]]) -> list[list[float]]:
+    """Return the numbers of a column, row by row, for each set of words that rows have."""
+    steps: dict[Hashable, list[float]] = {}
+    for cells in body:
+        at = step_of(cells[i]) if i < len(cells) else None
+        if at is not None:
+            steps.setdefault(tuple(c for c in cells if c.strip() and _is_word(c)), []).append(at)
+    return list(steps.values())
+
+
+def _counts_epochs(epochs: Sequence[float]) -> bool:
+    """Return whether numbers are those of one epoch after the other, or of parts of epochs, and no settings of runs."""
+    apart = [b - a for a, b in pairwise(epochs)]
+    in_turn = epochs[0] in (0, 1) and all(gap == 1 for gap in apart)
+    in_parts = all(gap > 0 for gap in apart) and any(epoch % 1 for epoch in epochs)
+    return bool(apart) and (in_turn or in_parts)
+
+
+def _is_word(text: str) -> bool:
+    return number(text) is None and not PASSING.fullmatch(text.strip())
+
+
+def step_of(text: str) -> float | None:
+    """Return the step or epoch that a cell says, `5` or `5/94`; None if it holds another text."""
+    return number(re.sub(r"\s?/\s?\d[\d,]*$", "", text.strip()))
 
 
 def number(text: str) -> float | None:
@@ -79,7 +112,7 @@ def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], na
     groups: dict[Hashable, list[tuple[float, dict[str, Any]]]] = {}
     for i, (row, at) in enumerate(zip(rows, steps, strict=True)):
         label = row["label"] if row["named"] else ""
-        words = frozenset((key, text) for key, text in row["unknown"].items() if number(text) is None)
+        words = frozenset((key, text) for key, text in row["unknown"].items() if _is_word(text))
         key = i if at is None else (label, frozenset(row["settings"].items()), words)
         groups.setdefault(key, []).append((at or 0.0, row))
     return [_course(each, name) for group in groups.values() for each in _rising(group)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from slowstep.audit.figures import COMMA, parse
 from slowstep.audit.read.cells import Cell, bare, tables_in
-from slowstep.audit.read.clocks import clock_unit, pace_by_clock
+from slowstep.audit.read.clocks import pace_by_clock, passed_in, points_in_time
 from slowstep.audit.read.columns import (
     MEASURED,
     NOTHING,
@@ -29,7 +29,14 @@ from slowstep.audit.read.columns import (
     stated,
     text_of,
 )
-from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, measured_in, number, position_of, repeat_key
+from slowstep.audit.read.courses import (
+    BESIDE_POSITION,
+    courses_of,
+    measured_in,
+    position_of,
+    repeat_key,
+    step_of,
+)
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
@@ -140,9 +147,14 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         if not any(one.kind == "label" for one in held):
             runs = [bare(plain(cell[0])) in RUN_IDS for cell in header]
             held = [Column("label") if own else one for one, own in zip(held, runs, strict=True)]
+        each = {i: passed_in(bare(plain(cell[0])), [row[i][0] for row in body]) for i, cell in enumerate(header)}
+        elapsed = {i: times for i, times in each.items() if times and held[i].kind == "open"}
+        held = [Column("ignored") if i in elapsed else one for i, one in enumerate(held)]
         along = [i == position or bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
         held = [Column("ignored") if beside else one for one, beside in zip(held, along, strict=True)]
-    if any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held):  # then nothing hangs on the others
+    by_clock = position is not None and bool(clocks or elapsed)
+    timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
+    if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]
     unread = [
@@ -151,9 +163,9 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
     if position is not None:
-        for row, cells in zip(found, body, strict=True):
-            row["clock"] = next((number(cells[i][0]) * unit for i, unit in clocks.items() if cells[i][0].strip()), None)
-        found = courses_of(found, [number(cells[position][0]) for cells in body], Path(source).stem)
+        times = next(iter((clocks or elapsed).values()), [None] * len(found))
+        found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
+        found = courses_of(found, [step_of(cells[position][0]) for cells in body], Path(source).stem)
         found = [_timed_by_clock(row) for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
@@ -163,14 +175,14 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
 
 def _clocks(
     header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column], source: str
-) -> dict[int, float]:
-    """Return the columns of points in time, each with its unit in seconds.
+) -> dict[int, list[float | None]]:
+    """Return the columns of points in time, in seconds.
 
     Unreadable if nothing else is measured, and no column of steps says what lies between two of them.
     """
-    cells = [[row[i][0] for row in body if i < len(row)] for i in range(len(header))]
-    units = {i: clock_unit(plain(cell[0]), cells[i]) for i, cell in enumerate(header)}
-    found = {i: unit for i, unit in units.items() if unit and held[i].kind not in ("label", "setting")}
+    cells = [[row[i][0] if i < len(row) else "" for row in body] for i in range(len(header))]
+    each = {i: points_in_time(plain(cell[0]), cells[i]) for i, cell in enumerate(header)}
+    found = {i: times for i, times in each.items() if times and held[i].kind not in ("label", "setting")}
     others = any(one.kind in MEASURED and i not in found for i, one in enumerate(held))
     if found and not others and position_of([bare(plain(cell[0])) for cell in header], _texts(body)) is None:
         i = next(iter(found))
