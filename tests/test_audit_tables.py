@@ -120,6 +120,21 @@ def test_epochs_that_follow_each_other_are_one_run(epochs: list[float]) -> None:
     assert 2 == len(table_rows("epoch,train_loss,epoch_time_s\n3,0.5,40.0\n10,0.4,41.0\n", "t"))
 
 
+SUMMED_UP = "run,s/it\na,1.0\nb,0.5\nc,0.7\n"
+
+
+def test_a_row_that_sums_up_the_others_is_no_run() -> None:
+    """It is told; one that only has such a name, or that a claim is about, is a run."""
+    found = report(SUMMED_UP + "Average,0.733\nTotal,2.2\n")
+    other = report(SUMMED_UP.replace("a,", "cls,") + "mean,0.9\n")
+    claimed = report(SUMMED_UP + "Average,0.733\n", claim() | {"treatment": "Average", "speed_up": "1.4"})
+
+    assert ["a", "b", "c"] == [run.label for run in found.runs]
+    assert any("'Average' and 'Total' of its table sum up the other rows" in question for question in found.questions)
+    assert "mean" in [run.label for run in other.runs]
+    assert "Average" in [run.label for run in claimed.runs]
+
+
 # -- columns of unknown meaning --
 
 
@@ -146,6 +161,19 @@ def test_two_columns_nobody_read_were_not_read() -> None:
     (line, *_) = claim_lines(report("run,a,b,samples/s\nx,no,1,2.00\ny,yes,2,1.60\n"))
 
     assert "they differ in a (no, yes) and b (1, 2), which were not read" in line
+
+
+def test_a_column_that_is_a_figure_and_a_factor_says_what_differs() -> None:
+    """Steps between saves are both. Saving less often saves hours, and makes no step faster."""
+    table = "run,per_device_train_batch_size,save_steps,steps,s/step,hours\na,8,500,{0}\nb,8,5000,{1}\n"
+    hours = claim("save_steps", "2") | {"quantity": "hours"}
+    (held,) = report(table.format("9000,1.00,10.0", "9000,1.00,5.0"), hours).claims
+    (blamed,) = report(table.format("9000,1.00,10.0", "9000,0.50,5.0"), claim("save_steps", "2")).claims
+    (same,) = report(table.replace("5000", "500").format("9000,1.00,10.0", "9000,1.00,5.0"), hours).claims
+
+    assert ("holds", []) == (str(held.judgement), held.findings)
+    assert "save_steps acts between steps, and the figures are those of a step" in blamed.reason
+    assert "have the same save_steps" in same.reason
 
 
 def test_a_column_of_results_confounds_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slowstep.audit.confounded import PARTS_OF_BATCH
+from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
 from slowstep.audit.differences import changed
 from slowstep.audit.equal_work import (
     OF_A_DEVICE,
@@ -92,7 +92,8 @@ def _batch_unknown(a: Run, b: Run, unit: str) -> str:
 
 def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     found = []
-    if claim.factor and not changed(a.settings, b.settings) and not unknown_differences(a, b):
+    by_column = in_column(claim.factor, a) != in_column(claim.factor, b)
+    if claim.factor and not by_column and not changed(a.settings, b.settings) and not unknown_differences(a, b):
         found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
     if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)

@@ -10,6 +10,7 @@ from slowstep.audit.differences import changed, differences
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, most_of_length
+from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, batches, same_devices
 from slowstep.audit.stated_size import claimed
 from slowstep.factors import CATALOGUE
@@ -30,6 +31,13 @@ whose forward pass takes longer than its backward pass (docs/cases.md)."""
 
 APART = math.exp(MOVED)
 """The ratio by which two rows may differ just because they were measured at different times."""
+
+
+OF_STEPS = ("seconds_per_step", "steps_per_second")
+"""Figures of a step, which hold no saves and no evaluations if they were measured step by step."""
+
+
+SPEEDS = {TITLES[quantity] for quantity in ("steps_per_second", "samples_per_second", "tokens_per_second")}
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,16 @@ def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Siz
     return []
 
 
+def between_steps(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
+    """Find that a factor of saves or evaluations is blamed for the time of a step, which holds none of them."""
+    factor = CATALOGUE.get(claim.factor or "")
+    of_steps = unit in SPEEDS and all({*OF_STEPS} & r.given.keys() for r in (a, b))
+    if not factor or not factor.event or not of_steps or gain is None or gain.meets(exact(1)) or a.from_file:
+        return []
+    text = f"{claim.factor} acts between steps, and the figures are those of a step: something else may have changed"
+    return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
+
+
 def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> Limit | None:
     """Return the most that a factor can bring, by its nature or by the phases that it acts on; None if not known."""
     if claim.factor == "max_length":
@@ -87,7 +105,7 @@ def _acting_settings(claim: Claim, a: Run, b: Run) -> set[str]:
 
     Settings of saving and evaluating do not act on the speed of a step. They do act on Trainer's mean over all time.
     """
-    of_a_step = claim.quantity in ("seconds_per_step", "steps_per_second") and not (a.from_file or b.from_file)
+    of_a_step = claim.quantity in OF_STEPS and not (a.from_file or b.from_file)
     idle = (level for f, level in differences(a.settings, b.settings) if f.event and of_a_step)
     return {*changed(a.settings, b.settings)} - {key.rpartition(".")[2] for level in idle for key in level.changes}
 
