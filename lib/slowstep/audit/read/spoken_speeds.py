@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from slowstep.audit.read.columns import OF_EVALUATION, Column, column, figure
+from slowstep.audit.read.columns import OF_EVALUATION, OTHERWISE, Column, column, figure
 from slowstep.audit.read.courses import middle
 from slowstep.audit.read.several_speeds import chosen
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
@@ -30,6 +30,12 @@ WITH_UNIT = re.compile(
 
 BEFORE = re.compile(r"([A-Za-z][\w-]{0,40})['\"]?(?:\s{0,3}[:=]\s{0,9}|\s{1,3})$")
 """The word before a number, which names it: `total: 0.81 s/iter`."""
+
+NEAR = 80
+"""The characters before a number that hold its name."""
+
+NAMELESS = column("", set())
+"""What a number holds that says it by its unit alone."""
 
 ASSIGNED = re.compile(r"['\"]?\s{0,3}[:=]")
 BARE_NUMBER = re.compile(
@@ -97,6 +103,9 @@ OF_AGENTS = re.compile(
 )
 """Words of a log of reinforcement learning, whose steps may be those of an environment."""
 
+AGENTS = ("surrogate", "episod", "ep_rew", "reward", "collection", "env")
+"""What each of those words holds."""
+
 OF_AN_ENVIRONMENT = "are they steps of an environment, or of the optimizer? They are left out"
 
 COUNTS_STEPS = re.compile(r"steps?\b", re.IGNORECASE)
@@ -135,10 +144,11 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     of_steps: set[tuple[str, str]] = set()
     of_agents = 0
     for i, line in enumerate(lines):
-        of_agents += of_agents < FEWEST and bool(OF_AGENTS.search(line))
+        low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
+        of_agents += of_agents < FEWEST and any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
         if not HINT.search(line) or BAR_OR_BEFORE.search(line):
             continue
-        if OF_EVALUATION.search(line) and "train" not in line.lower():
+        if any(word in low for word in OTHERWISE) and OF_EVALUATION.search(line) and "train" not in low:
             continue
         for said in _said_in(line[:LONGEST]):
             if not said.known:
@@ -173,12 +183,12 @@ def _said_in(line: str) -> Iterator[Said]:
     line = GROUPED.sub(lambda match: match[0].replace(" ", ""), line)
     rest = line
     for match in WITH_UNIT.finditer(line):
-        name = BEFORE.search(line, 0, match.start())
+        name = BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if ratio(match[2]) else None
         if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
             continue
         rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
         bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
-        said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", column("", set()), match[0])
+        said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
         if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
             yield said
     for match in NAMED.finditer(rest):

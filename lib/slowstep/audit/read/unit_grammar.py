@@ -6,6 +6,7 @@ A unit is a thing or a time divided by a thing or a time. A number may stand bef
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -69,6 +70,7 @@ class Unit:
     inverted: bool = False
 
 
+@functools.lru_cache(maxsize=4096)  # a log says the same few units in each line
 def ratio(text: str) -> Unit | None:
     """Return the unit that a text means; None if it means none."""
     parts = _parts(text)
