@@ -138,6 +138,19 @@ def test_a_row_that_sums_up_the_others_is_no_run() -> None:
 # -- columns of unknown meaning --
 
 
+def test_of_many_columns_the_first_are_named() -> None:
+    """A tracker's export has a hundred of them; those that may be a time come first."""
+    names = [f"metric_{n}" for n in range(120)]
+    header, cells = ",".join(names), ",".join("0.5" for _ in names)
+    found = report(f"run,s/it,{header},some time\na,1.0,{cells},9\nb,2.0,{cells},9\n")
+    (asked,) = (question for question in found.questions if "which were not read" in question)
+    words = report(f"run,samples/s,{header}\na,1.0,{cells.replace('0.5', 'x')}\nb,2.0,{cells.replace('0.5', 'y')}\n")
+
+    assert "not read: some time (is it of a step" in asked
+    assert "metric_8 and 111 more?" in asked
+    assert "metric_9 (x, y) and 110 more" in claim_lines(words)[0]
+
+
 @pytest.mark.parametrize(
     ("header", "a", "b"),
     [

@@ -18,7 +18,7 @@ from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings
 from slowstep.settings.errors import nearest
 from slowstep.text.numbers import percentage
-from slowstep.text.sentences import capitalised
+from slowstep.text.sentences import MOST, capitalised, listed
 
 APART = 0.1
 """The share by which a ratio may be off that of two units."""
@@ -158,7 +158,9 @@ def _unread(runs: Sequence[Run]) -> list[str]:
         return []
     could_be = {name: QUESTIONS.get(column(name, set()).name, "").rstrip("?") for name in names}
     said = [f"{name} ({meanings})" if meanings else name for name, meanings in could_be.items()]
-    return [f"What do these columns hold, which were not read: {', '.join(said)}? {capitalised(SAY)}"]
+    if len(said) > MOST:
+        said.sort(key=lambda name: name in could_be)  # those that may be a speed or a time come first
+    return [f"What do these columns hold, which were not read: {listed(said)}? {capitalised(SAY)}"]
 
 
 def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:

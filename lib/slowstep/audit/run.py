@@ -19,6 +19,7 @@ from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
+from slowstep.text.sentences import listed
 
 SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns.Speed=s/it)"
 
@@ -174,7 +175,7 @@ def unknown_differences(a: Run, b: Run, beside: str | None = None) -> str:
     both = ((name, a.unknown[name], b.unknown[name]) for name in a.unknown if name in b.unknown and name != beside)
     differ = [(name, f"{name} ({before}, {after})") for name, before, after in both if before != after]
     differ.sort(key=lambda one: one[0] not in CATALOGUE)
-    text = " and ".join(words for _, words in differ)
+    text = listed([words for _, words in differ], " and ")
     unread = sum(name not in CATALOGUE for name, _ in differ)
     return f"{text}, which {'were' if unread > 1 else 'was'} not read" if unread else text
 

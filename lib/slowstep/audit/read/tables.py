@@ -233,7 +233,7 @@ def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         label, words = row["label"], {name: text for name, text in row["unknown"].items() if is_word(text)}
         differ = [n for n in words if len(alike[label][n]) > 1 or said[label, n] < counts[label]]
-        found.append(row | {"label": " ".join([label, *(words[name] for name in differ)])})
+        found.append(row | {"label": shortened(" ".join([label, *(words[name] for name in differ)]))})
     return found
 
 
