@@ -146,6 +146,35 @@ def test_a_bar_and_last_words_that_count_other_steps_are_not_mixed(tmp_path: Pat
     assert ("samples_per_step" in same["figures"], same["questions"]) == (True, [])
 
 
+@pytest.mark.parametrize(
+    ("name", "pattern", "head"),
+    [("train.log", "step {n} | {pace:.2f} s/step\n", ""), ("train.csv", "{n},{pace:.2f}\n", "step,s/step\n")],
+)
+def test_a_pace_that_changes_midway_is_asked_about(name: str, pattern: str, head: str, tmp_path: Path) -> None:
+    """A device that throttles, or a restart: the later half counts, and the reader learns that there was another."""
+    path = tmp_path / name
+
+    def asked(*paces: float) -> list[str]:
+        path.write_text(head + "".join(pattern.format(n=n, pace=pace) for n, pace in enumerate(paces)))
+        (row,) = read_file(path)
+        return row["questions"]
+
+    words = "it has 1.00 s/step in its first half and 2.00 in its second, which counts: what changed?"
+    assert [words] == asked(*[1.0] * 50, *[2.0] * 50)
+    assert [] == asked(*[9.0] * 10, *[1.0] * 90)
+    assert [] == asked(*[1.0, 1.6] * 50)
+
+
+def test_a_bar_that_slows_down_midway_is_asked_about(tmp_path: Path) -> None:
+    """As in lines and tables."""
+    path = tmp_path / "train.log"
+    path.write_text(run("", 1, 200, 400, 1.0) + run("", 201, 400, 400, 2.0, start=200.0))
+    (row,) = read_file(path)
+
+    assert row["figures"]["seconds_per_step"] == "2.00"
+    assert "it has 1.00 s/step in its first half and 2.00 in its second" in row["questions"][0]
+
+
 # -- speeds in words --
 
 

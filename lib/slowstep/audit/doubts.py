@@ -61,16 +61,16 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
 
 def _devices_unknown(claim: Claim, a: Run, b: Run) -> bool:
     """Return whether speeds of one device stand for those of several, whose number only words give."""
-    counts = [_counted_in(words) for words in (a.label, b.label)]
+    counts = [counted_in(words) for words in (a.label, b.label)]
     if not all(counts):
-        of_text = _counted_in(claim.text)
+        of_text = counted_in(claim.text)
         counts = [of_text, of_text | {*COMPARED.findall(claim.text)}] if of_text else []
     several = len(set().union(*counts)) > 1
     of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
     return several and not of_one and all(_of_one_device(r) for r in (a, b))
 
 
-def _counted_in(words: str) -> set[str]:
+def counted_in(words: str) -> set[str]:
     """Return the numbers of devices that words tell."""
     return {number for found in COUNTED.findall(words) for number in found if number}
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps
 from slowstep.audit.differences import changed
 from slowstep.audit.findings import times
+from slowstep.audit.named_devices import named_devices
 from slowstep.audit.outliers import SLIPS
 from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
@@ -34,6 +35,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_starting(runs),
         *_alike(runs),
         *_devices(runs),
+        *named_devices(runs),
         *_micro_batches(runs),
         *_units(runs),
         *_parts(settings, runs),

@@ -105,7 +105,9 @@ def repeat_key(row: Mapping[str, Any]) -> Hashable:
 
 
 def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], name: str) -> list[dict[str, Any]]:
-    """Join the rows of each course to one row, with the median of the later half of its figures, and all its clocks.
+    """Join the rows of each course to one row, with the median of the later half of its figures.
+
+    All its figures and clocks stand beside them.
 
     `steps` are the steps of the rows. Rows without a name of their own are called `name` if they form a course.
     """
@@ -140,6 +142,7 @@ def _course(course: Sequence[tuple[float, dict[str, Any]]], name: str) -> dict[s
     unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in rows)}
     said = {"label": first["label"] if first["named"] else name, "unknown": unknown}
     said["clocks"] = [(at, row["clock"]) for at, row in course if row.get("clock") is not None]
+    said["course"] = {q: [row["figures"][q] for row in rows if q in row["figures"]] for q in first["figures"]}
     return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}
 
 
@@ -154,6 +157,10 @@ def _middle(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def middle(values: Sequence[str]) -> str:
     """Return the median of the later half of figures, with its digits."""
-    later = values[int(SETTLED * len(values)) :]
-    size = {value: parse(value).middle for value in set(later)}
-    return sorted(later, key=lambda value: size[value])[len(later) // 2]
+    return middle_of(values[int(SETTLED * len(values)) :])
+
+
+def middle_of(values: Sequence[str]) -> str:
+    """Return the median of figures, with its digits."""
+    size = {value: parse(value).middle for value in set(values)}
+    return sorted(values, key=lambda value: size[value])[len(values) // 2]

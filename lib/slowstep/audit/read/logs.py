@@ -12,6 +12,7 @@ from typing import Any
 
 from slowstep.audit.read.columns import OF_EVALUATION, Unreadable
 from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of
+from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.nested_bars import is_full, outer_bars
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Scanned, lines_of, scan
@@ -227,6 +228,9 @@ def _row(training: Training, end: dict[str, Any], known: bool) -> tuple[dict[str
         )
     else:
         found |= samples_of(end)
+    paces = [pace for stretch in training.stretches for pace in stretch.paces]
+    if middle in paces and len({pace.quantity for pace in paces}) == 1:  # else counts and clocks contradict them
+        questions += changed_midway({middle.quantity: [pace.text for pace in paces]})
     if len(epochs) > 1:
         found |= _paces(epochs)
     if of_epoch:

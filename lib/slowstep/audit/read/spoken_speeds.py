@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from slowstep.audit.read.columns import OF_EVALUATION, OTHERWISE, Column, column, figure
 from slowstep.audit.read.courses import middle
+from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.several_speeds import chosen
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.relations import TITLES
@@ -164,11 +165,15 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     spoken = Spoken({}, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
     for key in of_steps & several.keys() if of_agents >= FEWEST else ():
         spoken.questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
+    courses: dict[str, list[str]] = {}
     for quantity in dict.fromkeys(quantity for quantity, _ in several):
         by_name = {name: values for (of, name), values in several.items() if of == quantity}
         figure, question = chosen(TITLES.get(quantity, quantity), by_name)
         spoken.figures |= {quantity: figure} if figure else {}
         spoken.questions += [question] if question else []
+        if figure and SPEEDS.fullmatch(quantity):
+            courses[quantity] = next(values for values in by_name.values() if middle(values) == figure)
+    spoken.questions += changed_midway(courses)
     return spoken
 
 

@@ -37,6 +37,7 @@ from slowstep.audit.read.courses import (
     repeat_key,
     step_of,
 )
+from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
@@ -76,7 +77,9 @@ MANY = 5
 
 CLOCK_LEFT_OUT = "is a point in time, and no duration, and is left out"
 
-OWN = ("named", "clock", "clocks", "by_clock")
+PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samples_per_s", "tokens_per_s"))}
+
+OWN = ("named", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
 
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
@@ -166,10 +169,10 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
         found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
         found = courses_of(found, [step_of(cells[position][0]) for cells in body], Path(source).stem)
-        found = [_timed_by_clock(row) for row in found]
+        found = [_timed_by_clock(row) | {"questions": _midway(row)} for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
-        own[0] |= {"questions": [f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out]}
+        own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
 
@@ -196,6 +199,11 @@ def _timed_by_clock(row: dict[str, Any]) -> dict[str, Any]:
     timed = any(name.startswith(TIMED) for name in measured_in(row))
     pace = None if timed else pace_by_clock(row.get("clocks", ()))
     return row | {"figures": row["figures"] | {"seconds_per_step": pace}, "by_clock": True} if pace else row
+
+
+def _midway(row: dict[str, Any]) -> list[str]:
+    """Ask about a course whose pace changes midway."""
+    return changed_midway({q: values for q, values in row.get("course", {}).items() if q in PACES})
 
 
 def _texts(body: Sequence[Sequence[Cell]]) -> list[list[str]]:
@@ -341,7 +349,7 @@ def _row(
     label = shortened(" ".join(filter(None, labels))) or f"row {number}"
     unknown = {shortened(name): shortened(text) for name, text in unknown.items()}
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
-    known |= {"named": any(labels), "unknown": unknown, "bases": bases}
+    known |= {"named": any(labels), "unknown": unknown, "bases": bases, "questions": []}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
