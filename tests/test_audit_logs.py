@@ -292,6 +292,7 @@ def test_what_could_be_several_speeds_is_named(line: str, words: str, tmp_path: 
         ("step {n} | read 812.1 MB/s | decode {slow}512.1 samples/s | train 211.3 samples/s", "211.3"),
         ("train.loss : 6.9  train.compute_ips : {slow}600.12 images/s train.ips : 2512.33 images/s", "2512.33"),
         ("train.compute_ips {slow}600.12 images/s  train.total_ips 812.33 images/s", "812.33"),
+        ("step {n} samples/s 211.3 | peak samples/s {slow}450.1", "211.3"),
         ("eval {slow}00.1 samples/s train 211.3 samples/s", "211.3"),
         ("step {n} compute {slow}512.1 samples/s", "2512.1"),
     ],

@@ -120,6 +120,34 @@ def test_epochs_that_follow_each_other_are_one_run(epochs: list[float]) -> None:
     assert 2 == len(table_rows("epoch,train_loss,epoch_time_s\n3,0.5,40.0\n10,0.4,41.0\n", "t"))
 
 
+def test_times_of_single_epochs_are_none_of_the_whole_job() -> None:
+    """They fall from row to row, and a time since the start can only rise."""
+    of_each, since = (
+        table_rows("epoch,seconds\n" + "".join(f"{n},{s}\n" for n, s in enumerate(times)), "t")
+        for times in ((95.1, 61.2, 61.3, 61.1), (95.1, 156.3, 217.6, 278.7))
+    )
+
+    assert [{"seconds_per_epoch": "61.3"}] == [row["figures"] for row in of_each]
+    assert [{"seconds": "278.7"}] == [row["figures"] for row in since]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sep=;\nrun;s/it\na;1.00\nb;0.50\n",
+        "sep=|\nrun|s/it\na|1.00\nb|0.50\n",
+        "run|s/it\na|1.00\nb|0.50\n",
+        "Experiments of Q3,\n,\nrun,s/it\na,1.00\nb,0.50\n,\n",
+        "run,s/it\na,1.00\n,\nb,0.50\n",
+    ],
+)
+def test_what_a_spreadsheet_exports_is_read(text: str) -> None:
+    """A line for Excel, a title over the header with the empty cells behind it, other delimiters, empty lines."""
+    assert [("a", "1.00"), ("b", "0.50")] == [
+        (r["label"], r["figures"]["seconds_per_step"]) for r in table_rows(text, "t")
+    ]
+
+
 SUMMED_UP = "run,s/it\na,1.0\nb,0.5\nc,0.7\n"
 
 

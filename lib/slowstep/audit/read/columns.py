@@ -136,6 +136,7 @@ NOTE = re.compile(r"(?<=[\w)])\s*(?:[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+|\[\w{1
 """The mark of a footnote behind a number."""
 
 INVERSE = {"steps_per_second": "seconds_per_step", "samples_per_second": "seconds_per_sample"}
+INVERSE |= {"tokens_per_second": "seconds_per_token"}
 INVERSE |= {below: above for above, below in INVERSE.items()}
 """Quantities of which a cell may hold the one where its header says the other, if it has a unit of its own."""
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from slowstep.audit.figures import parse
-from slowstep.audit.relations import COUNTS
+from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import STATED
 
 POSITIONS = {
@@ -144,6 +144,17 @@ def _course(course: Sequence[tuple[float, dict[str, Any]]], name: str) -> dict[s
     said["clocks"] = [(at, row["clock"]) for at, row in course if row.get("clock") is not None]
     said["course"] = {q: [row["figures"][q] for row in rows if q in row["figures"]] for q in first["figures"]}
     return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}
+
+
+def of_each_epoch(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a course of epochs, where times that fall from row to row are those of single epochs."""
+    figures = dict(row["figures"])
+    for whole, values in row.get("course", {}).items():
+        sizes = [parse(value).middle for value in values]
+        if f"{whole}_per_epoch" in TITLES and whole in WHOLE and any(a > b for a, b in pairwise(sizes)):
+            figures.setdefault(f"{whole}_per_epoch", middle(values))
+            del figures[whole]
+    return figures
 
 
 def _middle(each: Sequence[Mapping[str, str]]) -> dict[str, str]:

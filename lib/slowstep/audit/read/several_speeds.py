@@ -20,6 +20,9 @@ OF_A_PART = re.compile(
 )
 """Words of a speed that is of a part of a step, such as reading or computing."""
 
+EXTREME = re.compile(r"peak|best|fastest|slowest|(?:^|[^a-z])(?:max|min)(?:[^a-z]|$)", re.IGNORECASE)
+"""Words of a speed that is the largest or the smallest of several."""
+
 APART = 0.02
 """The share by which the medians of one quantity under two names may differ without a question."""
 
@@ -35,9 +38,9 @@ Values = Sequence[str]
 def chosen(quantity: str, said: Mapping[str, Values]) -> tuple[str, str]:
     """Return the figure of a quantity that lines say under several names, and a question; one of them may be empty.
 
-    Speeds of parts, such as `decode` and `compute`, count only where nothing else is said. Averages over the run count
-    only where no line says its own speed; one that stays apart from those is asked about. Where two others that are
-    said about as often differ, nothing is chosen, since nobody says which of them is that of training.
+    Speeds of parts, such as `decode` and `compute`, and extremes count only where nothing else is said. Averages over
+    the run count only where no line says its own speed; one that stays apart from those is asked about. Where two
+    others that are said about as often differ, nothing is chosen, since nobody says which of them is that of training.
     """
     whole = {name: values for name, values in said.items() if not is_part(name)} or dict(said)
     single = {name: values for name, values in whole.items() if not AVERAGED.search(name)} or whole
@@ -53,9 +56,9 @@ def chosen(quantity: str, said: Mapping[str, Values]) -> tuple[str, str]:
 
 
 def is_part(name: str) -> bool:
-    """Return whether a name is that of a part of a step, or of an evaluation."""
+    """Return whether a name is that of a part of a step, of an evaluation, or of the fastest step."""
     of_evaluation = OF_EVALUATION.search(name) and "train" not in name.lower()
-    return bool(of_evaluation or OF_A_PART.search(name.replace("_", " ")))
+    return bool(of_evaluation or OF_A_PART.search(name.replace("_", " ")) or EXTREME.search(name.replace("_", " ")))
 
 
 def _apart(a: str, b: str) -> float:

@@ -31,8 +31,10 @@ from slowstep.audit.read.columns import (
 )
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
+    EPOCH,
     courses_of,
     measured_in,
+    of_each_epoch,
     position_of,
     repeat_key,
     step_of,
@@ -78,6 +80,9 @@ MANY = 5
 CLOCK_LEFT_OUT = "is a point in time, and no duration, and is left out"
 
 PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samples_per_s", "tokens_per_s"))}
+
+METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
+"""Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
 
 OWN = ("named", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
@@ -169,6 +174,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
         found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
         found = courses_of(found, [step_of(cells[position][0]) for cells in body], Path(source).stem)
+        if bare(plain(header[position][0])) == EPOCH:
+            found = [row | {"figures": of_each_epoch(row)} for row in found]
         found = [_timed_by_clock(row) | {"questions": _midway(row)} for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
@@ -186,6 +193,8 @@ def _clocks(
     cells = [[row[i][0] if i < len(row) else "" for row in body] for i in range(len(header))]
     each = {i: points_in_time(plain(cell[0]), cells[i]) for i, cell in enumerate(header)}
     found = {i: times for i, times in each.items() if times and held[i].kind not in ("label", "setting")}
+    if {plain(cell[0]).lower() for cell in header} & METRIC_NAMES:
+        return {}
     others = any(one.kind in MEASURED and i not in found for i, one in enumerate(held))
     if found and not others and position_of([bare(plain(cell[0])) for cell in header], _texts(body)) is None:
         i = next(iter(found))

@@ -46,7 +46,7 @@ QUANTITIES = {
     ("time", "sample"): ("seconds_per_sample", False),
     ("sample", "time"): ("samples_per_second", False),
     ("token", "time"): ("tokens_per_second", False),
-    ("time", "token"): ("tokens_per_second", True),
+    ("time", "token"): ("seconds_per_token", False),
     ("time", "epoch"): ("seconds_per_epoch", False),
     ("epoch", "time"): ("seconds_per_epoch", True),
     ("sample", "step"): ("samples_per_step", False),
@@ -87,6 +87,8 @@ def ratio(text: str) -> Unit | None:
     if not quantity:
         return None
     if len(parts) > len(each):
+        if quantity == "seconds_per_token":
+            quantity, inverted = "tokens_per_second", True
         if quantity not in PER_DEVICE:
             return None
         quantity += "_per_device"
