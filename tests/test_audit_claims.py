@@ -416,6 +416,49 @@ def test_recomputation_is_one_forward_pass(
         assert [finding] * bool(finding) == [f.kind for f in found.findings]
 
 
+LOST = [
+    ("gradient_checkpointing", (False, True), ("100.0", "10.0"), {}),
+    ("dataloader_num_workers", (8, 0), ("160", "20.0"), {"data": "0.05"}),
+]
+"""A factor, its values in a fast row and in a slow one, their samples a second, and the phases of the slow row."""
+
+
+@pytest.mark.parametrize(("factor", "values", "speeds", "phases"), LOST)
+def test_a_loss_has_the_bound_of_the_gain_in_reverse(
+    factor: str, values: tuple, speeds: tuple[str, str], phases: Figures
+) -> None:
+    """Who blames a factor for ten times the time is held to what it can cost; the order of rows makes no difference."""
+    rows = [
+        {
+            "label": label,
+            "settings": {factor: value, "per_device_train_batch_size": 16},
+            "figures": {"samples_per_second": speed} | ({"seconds_per_step": "0.80"} if label == "slow" else {}),
+            "phases": phases if label == "slow" else {},
+        }
+        for label, value, speed in zip(("fast", "slow"), values, speeds, strict=True)
+    ]
+    if factor == "gradient_checkpointing":
+        del rows[1]["figures"]["seconds_per_step"]
+    times = float(speeds[0]) / float(speeds[1])
+    sizes = (("fast", "slow", f"1/{times:g}"), ("slow", "fast", f"{times:g}"))
+    claims = [{"text": a, "baseline": a, "treatment": b, "speed_up": size, "factor": factor} for a, b, size in sizes]
+    modest = {"text": "x", "baseline": "fast", "treatment": "slow", "speed_up": "<1", "factor": factor}
+    found = report(rows=rows, claims=[*claims, modest]).claims
+    unclaimed = [report(rows=order).findings for order in (rows, rows[::-1])]
+
+    assert ["contradicted", "contradicted", "holds"] == [str(c.judgement) for c in found]
+    assert f"the change back would make it {times:.3g}" in found[0].reason or times < 10
+    assert [[FindingKind.BOUND]] * 2 == [[f.kind for f in each] for each in unclaimed]
+
+
+def test_rows_of_unlike_models_are_not_held_to_a_bound() -> None:
+    """Where no claim says that checkpointing made the difference, the model may have."""
+    table = "run,model,gradient_checkpointing,samples/s\na,gpt2,{},{}\nb,llama-70b,{},{}\n"
+
+    for cells in (("false", 100, "true", 3), ("true", 3, "false", 100)):
+        assert [] == report(table=table.format(*cells)).faults
+
+
 def test_what_is_only_saved_otherwise_excuses_no_step() -> None:
     """Rows that also differ in how often they evaluate and save are held against what a step can lose; whole times,
     which hold the evaluations, are not."""

@@ -81,3 +81,21 @@ def test_an_ambiguous_device_is_asked_about() -> None:
     (question,) = (q for q in audit(validate(data, "own")).questions if "A100 PCIe" in q)
 
     assert "It could be NVIDIA A100-PCIE-40GB, NVIDIA A100 80GB PCIe." in question
+
+
+@pytest.mark.parametrize(
+    ("table", "asked"),
+    [
+        ("run,GPU,tokens/s/GPU,tokens/s\na,8x H100,3000,12000\n", "4 devices by its figures, and '8x H100' says 8"),
+        ("run,nodes,GPUs per node,samples/s,samples/s/GPU\na,4,8,3000,75\n", "and 4 nodes of 8 make 32"),
+        ("run,GPU,tokens/s/GPU,tokens/s\na,4x H100,3000,12000\n", ""),
+        ("run,nodes,GPUs per node,samples/s,samples/s/GPU\na,4,8,2400,75\n", ""),
+        ("run,nodes,GPU,samples/s,samples/s/GPU\na,4,8xA100,2400,75\n", ""),
+    ],
+)
+def test_words_that_count_other_devices_than_the_figures_are_asked_about(table: str, asked: str) -> None:
+    """One of the speeds is wrong then, or the number in words."""
+    questions = audit(validate({"name": "own", "reported": {"table": table}}, "own")).questions
+
+    assert bool(asked) == any("devices by its figures" in question for question in questions)
+    assert not asked or any(asked in question for question in questions)

@@ -61,9 +61,20 @@ def test_a_header_says_what_its_numbers_are(header: str, quantity: str, scale: f
 
 
 def test_times_and_speeds_are_turned_over() -> None:
-    """Two epochs an hour are 1800 s each, and 0.5 ms a token 2000 tokens a second."""
+    """Two epochs an hour are 1800 s each, and 0.5 ms a token on each device 2000 tokens a second."""
     assert known("epochs/hour", "2")["seconds_per_epoch"] == pytest.approx(1800, rel=1e-4)
-    assert known("ms/token", "0.500")["tokens_per_second"] == pytest.approx(2000, rel=1e-4)
+    assert known("ms/token/GPU", "0.500")["tokens_per_second_per_device"] == pytest.approx(2000, rel=1e-4)
+
+
+def test_the_time_of_a_token_is_held_against_tokens_a_second() -> None:
+    """50 µs a token are 20,000 a second; where the table says 10,000, that is a fault, and no question of reading."""
+    table = "run,us/token,tokens/s\na,50.0,{}\n"
+    wrong, right = (
+        audit(validate({"name": "own", "reported": {"table": table.format(n)}}, "own")).faults for n in (10000, 20000)
+    )
+
+    assert "s/token is given as 5e-05 and follows as 0.0001" in wrong[0].text.lower()
+    assert [] == right
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,18 @@ def test_a_larger_step_is_no_slip() -> None:
     assert told(of_table(table), FindingKind.NEIGHBOURS) == {}
 
 
+@pytest.mark.parametrize(
+    ("repeats", "words"),
+    [((100, 101, 99, 100, 480), "4.80 times more"), ((100, 99, 101, 48), "2.08 times less"), ((100, 140, 260), "")],
+)
+def test_a_repeat_far_from_others_that_are_close_is_pointed_at(repeats: tuple[int, ...], words: str) -> None:
+    """Four that agree to 2 % and one of five times as much are no five measurements of one thing."""
+    notes = told(of_table("run,samples/s\n" + "".join(f"x,{n}.0\n" for n in repeats)), FindingKind.NEIGHBOURS)
+
+    assert bool(words) == bool(notes)
+    assert all(f"{words} than the others: was it disturbed" in text for text in notes.values())
+
+
 def test_a_repeat_unlike_the_others_is_pointed_at() -> None:
     """Milliseconds among seconds."""
     rows = [{"label": "a", "figures": {"seconds_per_step": ["2.1", "2.2", "2120"]}}]

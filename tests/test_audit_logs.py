@@ -120,6 +120,61 @@ def test_scaled_bars_and_bars_of_tokens_are_read(shown: str, figures: dict, tmp_
     assert figures == {name: round(figure(value).middle, 3) for name, value in found.items()}
 
 
+def test_a_bar_whose_name_is_what_was_measured_is_that_of_an_epoch(tmp_path: Path) -> None:
+    """Ultralytics writes the epoch and the losses before its bar, and the columns of its validation before another."""
+    text = ""
+    for epoch in (1, 2, 3):
+        measured = f"        {epoch}/3      4.21G      1.234      1.456      1.123         37        640"
+        validation = "                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95)"
+        text += "\n" + run(measured, 1, 50, 50, 2.0) + "\n" + run(validation, 1, 4, 4, 0.5) + "\n"
+
+    assert [{"seconds_per_step": ["2.00"] * 3, "steps_per_epoch": 50}] == read(text, tmp_path)
+
+
+def test_a_bar_and_last_words_that_count_other_steps_are_not_mixed(tmp_path: Path) -> None:
+    """800 micro-batches at 4 a second are 200 steps of 16 samples, and no 64 samples a second."""
+    words = "\n{{'train_runtime': 200.0, 'train_samples_per_second': 16.0, 'train_steps_per_second': {}}}\n"
+    bars = run("", 1, 800, 800, 0.25)
+    path = tmp_path / "train.log"
+    path.write_text(bars + words.format("1.0"))
+    (other,) = read_file(path)
+    path.write_text(bars + words.format("4.0"))
+    (same,) = read_file(path)
+
+    assert "samples_per_step" not in other["figures"]
+    assert "its bar goes up to 800 and Trainer's last words count 200 steps" in other["questions"][0]
+    assert ("samples_per_step" in same["figures"], same["questions"]) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "head"),
+    [("train.log", "step {n} | {pace:.2f} s/step\n", ""), ("train.csv", "{n},{pace:.2f}\n", "step,s/step\n")],
+)
+def test_a_pace_that_changes_midway_is_asked_about(name: str, pattern: str, head: str, tmp_path: Path) -> None:
+    """A device that throttles, or a restart: the later half counts, and the reader learns that there was another."""
+    path = tmp_path / name
+
+    def asked(*paces: float) -> list[str]:
+        path.write_text(head + "".join(pattern.format(n=n, pace=pace) for n, pace in enumerate(paces)))
+        (row,) = read_file(path)
+        return row["questions"]
+
+    words = "it has 1.00 s/step in its first half and 2.00 in its second, which counts: what changed?"
+    assert [words] == asked(*[1.0] * 50, *[2.0] * 50)
+    assert [] == asked(*[9.0] * 10, *[1.0] * 90)
+    assert [] == asked(*[1.0, 1.6] * 50)
+
+
+def test_a_bar_that_slows_down_midway_is_asked_about(tmp_path: Path) -> None:
+    """As in lines and tables."""
+    path = tmp_path / "train.log"
+    path.write_text(run("", 1, 200, 400, 1.0) + run("", 201, 400, 400, 2.0, start=200.0))
+    (row,) = read_file(path)
+
+    assert row["figures"]["seconds_per_step"] == "2.00"
+    assert "it has 1.00 s/step in its first half and 2.00 in its second" in row["questions"][0]
+
+
 # -- speeds in words --
 
 
@@ -170,7 +225,6 @@ def lines(text: str, times: int = 12) -> str:
         ("step {n} speed {slow}2.5 samples/s 45 GB", {"samples_per_second": 22.5}),
         ("step {n} speed {slow}12.2 tok/s 8 GPUs", {"tokens_per_second": 212.2}),
         ("step {n} speed {slow},345 tok/s 8", {"tokens_per_second": 2345}),
-        ("stage1 {slow}00 tok/s stage2 900 tok/s", {"tokens_per_second": 200}),
         ("throughput: {slow}5.2 samples/s 3 epochs done", {"samples_per_second": 25.2}),
         ("step {n} time {slow}.32 s/it 12 loss 2.1", {"seconds_per_step": 2.32}),
         (
@@ -214,6 +268,10 @@ def test_speeds_in_words_are_read(line: str, figures: dict, tmp_path: Path) -> N
             "'throughput 9812' in 12 lines: is it samples or tokens a second",
         ),
         ("{{'loss': 1.0, 'step_time': {slow}.0}}", "'step_time 9.0' in 12 lines: in what unit?"),
+        (
+            "stage1 {slow}00 tok/s stage2 900 tok/s",
+            "tokens/s twice, 200 as 'stage1' and 900 as 'stage2': which",
+        ),
         ("Epoch: [0][{n}/100]\tTime  {slow}.412 ( 0.520)\tLoss 6.9", "'Time 9.412' in 12 lines: is it of a step"),
         ("Map: 9000 examples [00:0{slow}, 9000 examples/s]", "no lines say a number with a unit"),
         ("eval {n}: 9000 samples/s", "no lines say a number with a unit"),
@@ -226,6 +284,67 @@ def test_what_could_be_several_speeds_is_named(line: str, words: str, tmp_path: 
         read(lines(line), tmp_path)
 
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "speed"),
+    [
+        ("step {n} | read 812.1 MB/s | decode {slow}512.1 samples/s | train 211.3 samples/s", "211.3"),
+        ("train.loss : 6.9  train.compute_ips : {slow}600.12 images/s train.ips : 2512.33 images/s", "2512.33"),
+        ("train.compute_ips {slow}600.12 images/s  train.total_ips 812.33 images/s", "812.33"),
+        ("step {n} samples/s 211.3 | peak samples/s {slow}450.1", "211.3"),
+        ("eval {slow}00.1 samples/s train 211.3 samples/s", "211.3"),
+        ("step {n} compute {slow}512.1 samples/s", "2512.1"),
+    ],
+)
+def test_the_speed_of_a_part_is_not_that_of_training(line: str, speed: str, tmp_path: Path) -> None:
+    """A decoder or a computation without its data may be ten times as fast; where nothing else is said, it is told."""
+    assert [{"samples_per_second": speed}] == read(lines(line), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("averages", "asked"),
+    [
+        ([64.2] * 12, ["its lines say samples/s twice, 105.1 as 'instant' and 64.2 as 'average': which counts?"]),
+        ([round(105.1 * n / (n + 4), 1) for n in range(1, 13)], []),
+    ],
+)
+def test_an_average_that_stays_apart_is_asked_about(averages: list[float], asked: list[str], tmp_path: Path) -> None:
+    """A slow start is in an average, which comes nearer and nearer to the steps; nothing explains one that does not."""
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"instant 105.1 samples/s | average {a} samples/s\n" for a in averages))
+    (row,) = read_file(path)
+    (run,) = (found := audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own"))).runs
+
+    assert row["figures"] == {"samples_per_second": "105.1"}
+    assert [text.split("? ")[0] + "?" for text in run.left_open] == asked
+    assert all(any(text in question for question in found.questions) for text in asked)
+
+
+def test_a_speed_that_is_said_now_and_then_takes_nothing_from_the_steps(tmp_path: Path) -> None:
+    """The summary of each epoch, which holds its evaluation, stands beside the lines of its steps."""
+    epoch = lines("step {n}: 0.50 s/step") + "epoch: 0.85 s/step\n"
+
+    assert [{"seconds_per_step": "0.50"}] == read(epoch * 3, tmp_path)
+
+
+def test_steps_of_an_environment_are_none_of_the_optimizer(tmp_path: Path) -> None:
+    """A log of reinforcement learning may count either, so that they are asked about; updates and iterations count."""
+    text = "Computation: 9532{n} steps/s (collection: 0.8s, learning 0.2s)\nIteration time: 1.03s\n"
+    (tmp_path / "train.log").write_text(lines(text, 9))
+    (row,) = read_file(tmp_path / "train.log")
+    (found,) = read(lines("episode {n} | reward 3 | 51234 steps/s | 12.1 updates/s"), tmp_path)
+    (plain,) = read(lines("step {n} | 51.2 steps/s"), tmp_path)
+    with pytest.raises(Unreadable) as refused:
+        read(lines("episode {n} | reward 3 | 51234 steps/s"), tmp_path)
+
+    assert (row["figures"], row["questions"][0].split("?")[0]) == (
+        {"seconds_per_step": "1.03"},
+        "its lines say 95326 steps/s: are they steps of an environment, or of the optimizer",
+    )
+    assert found == {"steps_per_second": "12.1"}
+    assert plain == {"steps_per_second": "51.2"}
+    assert "steps of an environment" in str(refused.value)
 
 
 def test_a_start_without_speed_is_left_out(tmp_path: Path) -> None:

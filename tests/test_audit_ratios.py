@@ -55,6 +55,40 @@ def test_a_speed_up_has_many_forms(cells: tuple[str, ...], found: list[str]) -> 
     assert all(words in text for words, text in zip(found, told, strict=True))
 
 
+@pytest.mark.parametrize("base", ["", "—", "-", "0 %", "baseline", "**ref**", "1x"])
+def test_a_row_that_states_no_ratio_is_the_base_of_the_others(base: str) -> None:
+    """However its cell says so; what is right beside it is left alone."""
+    table = f"| run | samples/s | speedup |\n|--|--|--|\n| a | 100.0 | {base} |\n| b | 150.0 | {{}} |\n"
+    scaling = f"| GPUs | samples/s | efficiency |\n|--|--|--|\n| 1 | 100.0 | {base} |\n| 8 | 400.0 | {{}} |\n"
+    wrong = faults(report(table.format("2.5x"))) + faults(report(scaling.format("95 %")))
+    right = faults(report(table.format("1.5x"))) + faults(report(scaling.format("50 %")))
+
+    assert "given as 2.5, and by samples/s it is 1.50 times as fast as 'a'" in wrong[0]
+    assert base in ("1x", "0 %") or "given as 95 %, and by samples/s beside 'row 1' it is 50 %" in wrong[1]
+    assert [] == right
+
+
+def test_ratios_to_a_row_that_nobody_names_are_asked_about() -> None:
+    """They may be to a row of another table, so that nothing is accused; nor is that the figures agree all that is
+    said."""
+    found = report("run,samples/s,speedup\na,100.0,1.2x\nb,150.0,2.5x\nc,120.0,-\n")
+
+    assert [] == faults(found)
+    assert any("Which row are the speed-ups to, as that of 'a' (1.2)?" in text for text in found.questions)
+
+
+EFFICIENCIES = "GPUs,samples/s,speedup,efficiency\n1,100,1,100%\n2,195,1.95,97.5%\n4,380,3.8,{}\n8,720,7.2,{}\n"
+
+
+def test_an_efficiency_is_the_speed_up_of_its_own_row_by_its_devices() -> None:
+    """Or by the row above in all rows; an author does not change the way from row to row."""
+    (fault,) = faults(report(EFFICIENCIES.format("95%", "95%")))
+
+    assert "row 4: the scaling efficiency is given as 95 %, and a speed-up of 7.2 on 8 devices is 90 %" == fault
+    assert [] == faults(report(EFFICIENCIES.format("95%", "90%")))
+    assert [] == faults(report(EFFICIENCIES.format("97.4%", "94.7%")))
+
+
 def test_a_speed_up_may_be_that_of_another_figure() -> None:
     """Steps may be what the author compared; whether that is equal work is judged by claims."""
     table = "run,per_device_train_batch_size,s/it,speedup\na,8,2.00,1\nb,16,2.50,0.80\nc,16,2.50,1.6\nd,16,2.50,1.3\n"

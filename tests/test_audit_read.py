@@ -341,6 +341,16 @@ def test_an_epoch_that_its_steps_do_not_make_is_asked_about() -> None:
     assert asked[1] == []
 
 
+def test_an_epoch_that_its_samples_do_not_make_is_asked_about() -> None:
+    """360,000 samples at 20 a second are five hours; a gain that the epochs do not have carries that doubt."""
+    found = audited("run,samples/s,h/epoch,samples/epoch\na,10.0,10.0,360000\nb,20.0,{},360000\n".format("10.0"))
+    sound = audited("run,samples/s,h/epoch,samples/epoch\na,10.0,10.0,360000\nb,20.0,{},360000\n".format("5.0"))
+
+    assert any("50 % of an epoch of 'b' is not in its 360,000 samples" in q for q in found.questions)
+    assert "2.00 times as fast as 'a' in samples/s; 50 % of an epoch of 'b'" in claim_lines(found)[0]
+    assert "is not in its" not in " ".join([*sound.questions, *claim_lines(sound)])
+
+
 def test_a_training_that_broke_off_has_no_end(tmp_path: Path) -> None:
     """What Trainer said at the end of the second is not said of the first, and its last bar may stand behind it."""
     end = END.replace("RUNTIME", "1000.0")
@@ -589,7 +599,7 @@ def test_a_setting_that_can_not_be_says_where(tmp_path: Path) -> None:
         ("trainer_state.json", '{"log_history": [{"loss": 1}]}', ":1:1:", "training had not ended"),
         ("trainer_state.json", '{"log_history": [\n {"train_runtime": "abc"}]}', ":2:3:", "found 'abc'"),
         ("trainer_state.json", '{"log_history": [{"train_steps_per_second": -2}]}', ":1:19:", "found -2"),
-        ("train.log", "nothing\nhere\n", ":3:1:", "no bar of tqdm over training steps"),
+        ("train.log", "nothing\nhere\n", ":2:1:", "no bar of tqdm over training steps"),
         ("train.log", "so\n{'train_runtime': 'abc'}\n", ":2:2:", "train_runtime: expected a number"),
         ("train.xlsx", "", ":1:1:", "what kind of file is it"),
     ],

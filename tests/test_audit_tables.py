@@ -72,12 +72,119 @@ def test_numbered_measures_are_no_course() -> None:
     assert ["2.0", "1.5", "1.2"] == [row["figures"]["seconds_per_step"] for row in table_rows(table, "t")]
 
 
+CLOCK = 1741082400.0
+
+
+@pytest.mark.parametrize(
+    ("header", "size"), [("Wall time", 1), ("Wall time (s)", 1), ("timestamp (ms)", 1000), ("_timestamp", 1)]
+)
+def test_points_in_time_beside_steps_are_a_pace(header: str, size: int) -> None:
+    """As TensorBoard exports them: they are no durations, which would be 55 years; a save between two takes longer."""
+    lines = "".join(f"{(CLOCK + 1.25 * n + 60 * (n > 300)) * size},{n},{3 - n / 400}\n" for n in range(0, 400, 10))
+    (row,) = table_rows(f"{header},Step,Value\n{lines}", "t")
+
+    assert [*row["figures"]] == ["seconds_per_step"]
+    assert parse(row["figures"]["seconds_per_step"]).meets(parse("1.250"))
+
+
+def test_points_in_time_without_steps_are_no_durations() -> None:
+    """Alone they are refused with what they are, and beside a speed they are left out with a word."""
+    with pytest.raises(Unreadable) as refused:
+        table_rows(f"Wall time (s),Value\n{CLOCK},3.0\n{CLOCK + 9},2.0\n", "t")
+    found = report(f"run,total time (s),s/it\na,{CLOCK},2.0\nb,{CLOCK + 900},3.0\n")
+    sound = report("run,total time (s),s/it\na,9000,2.0\nb,9900,3.0\n")
+
+    assert "t:2:1: Wall time (s): 1741082400.0 is a point in time, and no duration" in str(refused.value)
+    assert all("seconds" not in run.given for run in found.runs)
+    assert any("'total time (s)' is a point in time" in question for question in found.questions)
+    assert all("seconds" in run.given for run in sound.runs)
+
+
+def test_steps_out_of_all_steps_are_the_course_of_a_run() -> None:
+    """As ms-swift and LLaMA-Factory write them: the time that has passed tells the pace where nothing else does."""
+    lines = "".join(f"{n}/94,{n / 100},{4 * n // 60}m {4 * n % 60}s,{n}.32%,4123.4\n" for n in range(5, 94, 5))
+    (by_time,) = table_rows(f"global_step/max_steps,epoch,elapsed_time,percentage,throughput\n{lines}", "t")
+    (by_speed,) = table_rows(f"global_step/max_steps,epoch,elapsed_time,percentage,train_speed(iter/s)\n{lines}", "t")
+
+    assert parse(by_time["figures"]["seconds_per_step"]).meets(parse("4.00"))
+    assert (by_time["unread"], [*by_speed["figures"]]) == (["throughput"], ["steps_per_second"])
+
+
+@pytest.mark.parametrize("epochs", [range(1, 11), range(10), [0.5 * n for n in range(1, 9)]])
+def test_epochs_that_follow_each_other_are_one_run(epochs: list[float]) -> None:
+    """Each row is an epoch of it, and no run; numbers that do not follow each other are counts of runs."""
+    lines = "".join(f"{n},{1 / (n + 1):.3f},{40 + n:.1f}\n" for n in epochs)
+    (row,) = table_rows("epoch,train_loss,epoch_time_s\n" + lines, "t")
+
+    assert {"seconds_per_epoch"} == row["figures"].keys()
+    assert 2 == len(table_rows("epoch,train_loss,epoch_time_s\n3,0.5,40.0\n10,0.4,41.0\n", "t"))
+
+
+def test_times_of_single_epochs_are_none_of_the_whole_job() -> None:
+    """They fall from row to row, and a time since the start can only rise."""
+    of_each, since = (
+        table_rows("epoch,seconds\n" + "".join(f"{n},{s}\n" for n, s in enumerate(times)), "t")
+        for times in ((95.1, 61.2, 61.3, 61.1), (95.1, 156.3, 217.6, 278.7))
+    )
+
+    assert [{"seconds_per_epoch": "61.3"}] == [row["figures"] for row in of_each]
+    assert [{"seconds": "278.7"}] == [row["figures"] for row in since]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sep=;\nrun;s/it\na;1.00\nb;0.50\n",
+        "sep=|\nrun|s/it\na|1.00\nb|0.50\n",
+        "run|s/it\na|1.00\nb|0.50\n",
+        "Experiments of Q3,\n,\nrun,s/it\na,1.00\nb,0.50\n,\n",
+        "run,s/it\na,1.00\n,\nb,0.50\n",
+    ],
+)
+def test_what_a_spreadsheet_exports_is_read(text: str) -> None:
+    """A line for Excel, a title over the header with the empty cells behind it, other delimiters, empty lines."""
+    assert [("a", "1.00"), ("b", "0.50")] == [
+        (r["label"], r["figures"]["seconds_per_step"]) for r in table_rows(text, "t")
+    ]
+
+
+SUMMED_UP = "run,s/it\na,1.0\nb,0.5\nc,0.7\n"
+
+
+def test_a_row_that_sums_up_the_others_is_no_run() -> None:
+    """It is told; one that only has such a name, or that a claim is about, is a run."""
+    found = report(SUMMED_UP + "Average,0.733\nTotal,2.2\n")
+    other = report(SUMMED_UP.replace("a,", "cls,") + "mean,0.9\n")
+    claimed = report(SUMMED_UP + "Average,0.733\n", claim() | {"treatment": "Average", "speed_up": "1.4"})
+
+    assert ["a", "b", "c"] == [run.label for run in found.runs]
+    assert any("'Average' and 'Total' of its table sum up the other rows" in question for question in found.questions)
+    assert "mean" in [run.label for run in other.runs]
+    assert "Average" in [run.label for run in claimed.runs]
+
+
 # -- columns of unknown meaning --
+
+
+def test_of_many_columns_the_first_are_named() -> None:
+    """A tracker's export has a hundred of them; those that may be a time come first."""
+    names = [f"metric_{n}" for n in range(120)]
+    header, cells = ",".join(names), ",".join("0.5" for _ in names)
+    found = report(f"run,s/it,{header},some time\na,1.0,{cells},9\nb,2.0,{cells},9\n")
+    (asked,) = (question for question in found.questions if "which were not read" in question)
+    words = report(f"run,samples/s,{header}\na,1.0,{cells.replace('0.5', 'x')}\nb,2.0,{cells.replace('0.5', 'y')}\n")
+
+    assert "not read: some time (is it of a step" in asked
+    assert "metric_8 and 111 more?" in asked
+    assert "metric_9 (x, y) and 110 more" in claim_lines(words)[0]
 
 
 @pytest.mark.parametrize(
     ("header", "a", "b"),
-    [("GPU", "A100", "H100"), ("nodes", "1", "2"), ("disk", "NFS", "NVMe"), ("reserved cores", "2", "8")],
+    [
+        *(("GPU", "A100", "H100"), ("nodes", "1", "2"), ("disk", "NFS", "NVMe"), ("reserved cores", "2", "8")),
+        *(("save every (min)", "10", "60"), ("network (Gb/s)", "10", "100"), ("size (m)", "7", "70")),
+    ],
 )
 def test_a_column_nobody_read_confounds_a_claim(header: str, a: str, b: str) -> None:
     """The factor that is blamed may not be the cause; without a factor the difference is told."""
@@ -90,6 +197,26 @@ def test_a_column_nobody_read_confounds_a_claim(header: str, a: str, b: str) -> 
     assert f"also differ in {header} ({a}, {b}), which was not read" in told.reason
 
 
+def test_two_columns_nobody_read_were_not_read() -> None:
+    """One was, and two were."""
+    (line, *_) = claim_lines(report("run,a,b,samples/s\nx,no,1,2.00\ny,yes,2,1.60\n"))
+
+    assert "they differ in a (no, yes) and b (1, 2), which were not read" in line
+
+
+def test_a_column_that_is_a_figure_and_a_factor_says_what_differs() -> None:
+    """Steps between saves are both. Saving less often saves hours, and makes no step faster."""
+    table = "run,per_device_train_batch_size,save_steps,steps,s/step,hours\na,8,500,{0}\nb,8,5000,{1}\n"
+    hours = claim("save_steps", "2") | {"quantity": "hours"}
+    (held,) = report(table.format("9000,1.00,10.0", "9000,1.00,5.0"), hours).claims
+    (blamed,) = report(table.format("9000,1.00,10.0", "9000,0.50,5.0"), claim("save_steps", "2")).claims
+    (same,) = report(table.replace("5000", "500").format("9000,1.00,10.0", "9000,1.00,5.0"), hours).claims
+
+    assert ("holds", []) == (str(held.judgement), held.findings)
+    assert "save_steps acts between steps, and the figures are those of a step" in blamed.reason
+    assert "have the same save_steps" in same.reason
+
+
 def test_a_column_of_results_confounds_nothing() -> None:
     """A loss, a remark or a speed-up is what came out."""
     table = "| run | per_device_train_batch_size | s/it | loss | vs. a | note | peak temp |\n|--|--|--|--|--|--|--|\n"
@@ -100,9 +227,15 @@ def test_a_column_of_results_confounds_nothing() -> None:
     assert [] == [f for f in held.findings if f.kind is FindingKind.CONFOUNDED]
 
 
-@pytest.mark.parametrize("header", ["peak GiB", "W per GPU", "max GB", "tokens seen", "reserved GiB"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("peak GiB", "W per GPU", "max GB", "tokens seen", "reserved GiB"),
+        *("eval samples/s", "nodes/s", "compile warmup (s)", "OOM retries", "inference throughput", "nodes_per_sec"),
+    ],
+)
 def test_whole_numbers_of_results_confound_nothing(header: str) -> None:
-    """Power, memory and device-hours are what came out, by the unit in their header."""
+    """Power, memory, speeds and times are what came out, by the unit in their header."""
     table = f"run,per_device_train_batch_size,s/it,{header}\na,8,2.000,61\nb,16,1.600,55\n"
 
     assert "holds" == str(report(table, claim("per_device_train_batch_size")).claims[0].judgement)

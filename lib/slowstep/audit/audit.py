@@ -14,8 +14,8 @@ from slowstep.audit.outliers import unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
-from slowstep.audit.run import Run, runs, same_devices
-from slowstep.audit.stated_ratios import stated_ratios
+from slowstep.audit.run import Run, runs, same_devices, unknown_differences
+from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
@@ -46,6 +46,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
         impossible=impossible,
         questions=[
             *questions(settings, found),
+            *unchecked_ratios(found),
             *unlike_speeds(possible),
             *physics.batches_that_hold(found),
             *physics.unknown(sizes),
@@ -101,13 +102,15 @@ def _shaken(judged: Sequence[Judged]) -> list[Judged]:
 def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple[Claim, Run, Run]]:
     """Yield pairs of rows that differ in one factor and that no claim is about, with a claim to check them by.
 
-    Each measured row is compared with the first one, and expected rows with each other.
+    Each measured row is compared with the first one, and expected rows with each other. Rows that differ in a column
+    that was not read, such as one of models, are left out: nobody says that the factor made their difference.
     """
     measured, expected = [r for r in found if r.measured], [r for r in found if r.projected]
     known = {frozenset((c.baseline, c.treatment)) for c in claimed}
     for first, run in (*((measured[0], r) for r in measured[1:]), *combinations(expected, 2)):
         differ = differences(first.settings, run.settings) if same_devices(first, run) else []
-        if len(differ) == 1 and frozenset((first.label, run.label)) not in known:
+        unclaimed = frozenset((first.label, run.label)) not in known
+        if len(differ) == 1 and unclaimed and not unknown_differences(first, run, differ[0][0].name):
             text = f"{run.label}, beside {first.label}"
             yield Claim(text=text, baseline=first.label, treatment=run.label, factor=differ[0][0].name), first, run
 

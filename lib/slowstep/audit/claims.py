@@ -12,7 +12,7 @@ from slowstep.audit.doubts import BATCH, UNKNOWN, doubt_of, questions_of
 from slowstep.audit.equal_work import OF_PRICE, equal_work, read_by, read_from, work_done
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
-from slowstep.audit.limits import beyond_bound, controls
+from slowstep.audit.limits import between_steps, beyond_bound, controls
 from slowstep.audit.noise import allowed_by_rounding, interval_of_repeats, left_open_by_noise, noise_of_repeats
 from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
@@ -33,6 +33,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     findings = [
         *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit, stated)),
         *beyond_bound(named, a, b, stated, sizes),
+        *between_steps(named, a, b, gain, unit),
         *controls(named, a, b),
         *confounded(claim, a, b),
         *_meaning(claim, a, b),

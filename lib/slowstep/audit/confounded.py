@@ -40,7 +40,7 @@ def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
         also = "also differ" if differ else "differ"
         text = f"'{a.label}' and '{b.label}' {also} in {unknown}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
-    held = {run.unknown.get(claim.factor) for run in (a, b)}
+    held = {in_column(claim.factor, run) for run in (a, b)}
     by_column = None not in held and len(held) > 1
     if not factor or (by_column and not differ) or _only_factor_differs(claim.factor, differ, a, b):
         return []
@@ -60,6 +60,12 @@ def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     else:
         return []
     return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+
+
+def in_column(factor: str | None, run: Run) -> str | None:
+    """Return what a column called as a factor says, also where it is read as a figure (`save_steps`); None for none."""
+    given = run.given.get(factor or "")
+    return str(given) if given else run.unknown.get(factor or "")
 
 
 def counted_devices(run: Run) -> str:

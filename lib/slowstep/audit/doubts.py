@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slowstep.audit.confounded import PARTS_OF_BATCH
+from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
 from slowstep.audit.differences import changed
 from slowstep.audit.equal_work import (
     OF_A_DEVICE,
@@ -61,16 +61,16 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
 
 def _devices_unknown(claim: Claim, a: Run, b: Run) -> bool:
     """Return whether speeds of one device stand for those of several, whose number only words give."""
-    counts = [_counted_in(words) for words in (a.label, b.label)]
+    counts = [counted_in(words) for words in (a.label, b.label)]
     if not all(counts):
-        of_text = _counted_in(claim.text)
+        of_text = counted_in(claim.text)
         counts = [of_text, of_text | {*COMPARED.findall(claim.text)}] if of_text else []
     several = len(set().union(*counts)) > 1
     of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
     return several and not of_one and all(_of_one_device(r) for r in (a, b))
 
 
-def _counted_in(words: str) -> set[str]:
+def counted_in(words: str) -> set[str]:
     """Return the numbers of devices that words tell."""
     return {number for found in COUNTED.findall(words) for number in found if number}
 
@@ -92,7 +92,8 @@ def _batch_unknown(a: Run, b: Run, unit: str) -> str:
 
 def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     found = []
-    if claim.factor and not changed(a.settings, b.settings) and not unknown_differences(a, b):
+    by_column = in_column(claim.factor, a) != in_column(claim.factor, b)
+    if claim.factor and not by_column and not changed(a.settings, b.settings) and not unknown_differences(a, b):
         found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
     if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)

@@ -10,7 +10,9 @@ from slowstep.audit.differences import changed, differences
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, most_of_length
+from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, batches, same_devices
+from slowstep.audit.stated_size import claimed
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.controls import CONTROLS, MATERIAL, MOVED, NOTICEABLE
 from slowstep.settings.reported import Claim
@@ -31,6 +33,13 @@ APART = math.exp(MOVED)
 """The ratio by which two rows may differ just because they were measured at different times."""
 
 
+OF_STEPS = ("seconds_per_step", "steps_per_second")
+"""Figures of a step, which hold no saves and no evaluations if they were measured step by step."""
+
+
+SPEEDS = {TITLES[quantity] for quantity in ("steps_per_second", "samples_per_second", "tokens_per_second")}
+
+
 @dataclass(frozen=True)
 class Limit:
     """The most that a change can bring."""
@@ -43,14 +52,33 @@ class Limit:
 
 
 def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Sizes | None) -> list[Finding]:
-    """Find a size that the factor can't have, or hardly: a contradiction, a doubt, or for a length an explanation."""
-    limit = _limit(claim, a, b, sizes) if same_devices(a, b) else None
-    if limit is None or stated is None or stated.low <= limit.expected:
+    """Find a size that the factor can't have, or hardly: a contradiction, a doubt, or for a length an explanation.
+
+    A change costs no more than the change back would bring, so that a loss has the bound of the gain in reverse.
+    """
+    if stated is None or not same_devices(a, b):
         return []
-    beyond = FindingKind.BOUND if stated.low > limit.most else FindingKind.UNLIKELY
-    kind = FindingKind.PHYSICS if claim.factor == "max_length" else beyond
-    said = "claimed" if claim.speed_up else "expected" if b.projected else "reported"
-    return [Finding(kind=kind, where=claim.text, text=f"{times(stated.middle)} as fast is {said}, and {limit.why}")]
+    said = f"is {'claimed' if claim.speed_up else 'expected' if b.projected else 'reported'}"
+    for before, after, size in ((a, b, stated), (b, a, 1 / stated)):
+        limit = _limit(claim, before, after, sizes)
+        if limit and size.low > limit.expected:
+            many = times(size.middle) if size.bounded else f"more than {times(size.low)}"
+            back = f", so that the change back would make it {many} as fast" * (after is a)
+            beyond = FindingKind.BOUND if size.low > limit.most else FindingKind.UNLIKELY
+            kind = FindingKind.PHYSICS if claim.factor == "max_length" else beyond
+            text = f"{claimed(stated)} as fast {said}{back}, and {limit.why}"
+            return [Finding(kind=kind, where=claim.text, text=text)]
+    return []
+
+
+def between_steps(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
+    """Find that a factor of saves or evaluations is blamed for the time of a step, which holds none of them."""
+    factor = CATALOGUE.get(claim.factor or "")
+    of_steps = unit in SPEEDS and all({*OF_STEPS} & r.given.keys() for r in (a, b))
+    if not factor or not factor.event or not of_steps or gain is None or gain.meets(exact(1)) or a.from_file:
+        return []
+    text = f"{claim.factor} acts between steps, and the figures are those of a step: something else may have changed"
+    return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
 
 
 def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> Limit | None:
@@ -77,7 +105,7 @@ def _acting_settings(claim: Claim, a: Run, b: Run) -> set[str]:
 
     Settings of saving and evaluating do not act on the speed of a step. They do act on Trainer's mean over all time.
     """
-    of_a_step = claim.quantity in ("seconds_per_step", "steps_per_second") and not (a.from_file or b.from_file)
+    of_a_step = claim.quantity in OF_STEPS and not (a.from_file or b.from_file)
     idle = (level for f, level in differences(a.settings, b.settings) if f.event and of_a_step)
     return {*changed(a.settings, b.settings)} - {key.rpartition(".")[2] for level in idle for key in level.changes}
 

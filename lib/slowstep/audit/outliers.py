@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 from slowstep.audit.findings import Finding, FindingKind, times
@@ -48,6 +49,12 @@ FAR = 8.0
 
 ALIKE = 3.0
 """The ratio beyond which two neighbours say nothing about the value between them."""
+
+CLEARLY = 2.0
+"""The ratio from which on a repeat is clearly apart from others that are close together."""
+
+CLOSE = 1.2
+"""The ratio up to which repeats are close together."""
 
 SLIPS = {
     60.0: "minutes and seconds",
@@ -120,14 +127,18 @@ def _grows_with(cause: str, quantity: str, row: Run, beside: Sequence[Run]) -> b
 
 
 def _among_repeats(row: Run, quantity: str) -> list[Finding]:
-    """Find a repeat that is far from the others of the same row."""
+    """Find a repeat that is far from the others of the same row, or clearly apart where these are close together."""
     values = row.repeats.get(quantity, [])
     ordered = sorted(values)
     for value, others in ((ordered[-1], ordered[:-1]), (ordered[0], ordered[1:])) if len(values) > 2 else ():
         odd = _times_neighbours(value, others)
-        if odd:
-            text = f"one repeat is {value:.4g} {_title(quantity)}, {_more_or_less(odd)} the others"
-            return [Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + _slip(odd, quantity))]
+        close = len(others) > 2 and others[-1] <= CLOSE * others[0]
+        apart = value / statistics.median(others) if close and value > 0 else 0.0
+        if not odd and not (apart >= CLEARLY or 0 < apart <= 1 / CLEARLY):
+            continue
+        text = f"one repeat is {value:.4g} {_title(quantity)}, {_more_or_less(odd or apart)} the others"
+        why = _slip(odd, quantity) if odd else ": was it disturbed, or is it of another run?"
+        return [Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + why)]
     return []
 
 

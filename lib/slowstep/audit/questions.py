@@ -6,8 +6,10 @@ import math
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
+from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps
 from slowstep.audit.differences import changed
 from slowstep.audit.findings import times
+from slowstep.audit.named_devices import named_devices
 from slowstep.audit.outliers import SLIPS
 from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
@@ -17,10 +19,7 @@ from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings
 from slowstep.settings.errors import nearest
 from slowstep.text.numbers import percentage
-from slowstep.text.sentences import capitalised
-
-BESIDE_STEPS = 0.25
-"""The share of an epoch that is not in its steps, from which on it is worth a question."""
+from slowstep.text.sentences import MOST, capitalised, listed
 
 APART = 0.1
 """The share by which a ratio may be off that of two units."""
@@ -36,6 +35,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_starting(runs),
         *_alike(runs),
         *_devices(runs),
+        *named_devices(runs),
         *_micro_batches(runs),
         *_units(runs),
         *_parts(settings, runs),
@@ -43,6 +43,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_beside_steps(runs),
         *_epochs(runs),
         *_busy(runs),
+        *(f"'{run.label}': {question}" for run in runs for question in run.left_open),
         *_unread(runs),
         *_device(settings.reported.device if settings.reported else None),
         *_ignored(settings),
@@ -159,7 +160,9 @@ def _unread(runs: Sequence[Run]) -> list[str]:
         return []
     could_be = {name: QUESTIONS.get(column(name, set()).name, "").rstrip("?") for name in names}
     said = [f"{name} ({meanings})" if meanings else name for name, meanings in could_be.items()]
-    return [f"What do these columns hold, which were not read: {', '.join(said)}? {capitalised(SAY)}"]
+    if len(said) > MOST:
+        said.sort(key=lambda name: name in could_be)  # those that may be a speed or a time come first
+    return [f"What do these columns hold, which were not read: {listed(said)}? {capitalised(SAY)}"]
 
 
 def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
@@ -192,21 +195,8 @@ def _batches(runs: Sequence[Run]) -> list[str]:
 
 def _beside_steps(runs: Sequence[Run]) -> list[str]:
     """Ask about epochs and jobs with much time outside their steps: they also evaluate and save, or had other steps."""
-    found = []
-    for run in runs:
-        for whole, steps in (("seconds_per_epoch", "steps_per_epoch"), ("seconds", "steps")):
-            parts = [run.solved.known.get(q) for q in (whole, steps, "seconds_per_step")]
-            if None in parts or not all(p.bounded for p in parts) or run.projected:
-                continue
-            rest = 1 - (parts[1] * parts[2] / parts[0]).high
-            if rest > BESIDE_STEPS:
-                time = "an epoch" if whole.endswith("epoch") else "the time"
-                found.append(
-                    f"{percentage(rest)} of {time} of '{run.label}' is not in its {parts[1]} steps: is it evaluating, "
-                    "saving, starting, or were there other steps?"
-                )
-                break
-    return found
+    each = filter(all, map(beside_steps, runs))
+    return [f"{rest}: is it evaluating, saving, starting, or were there other {what}?" for rest, what in each]
 
 
 def _epochs(runs: Sequence[Run]) -> list[str]:

@@ -19,6 +19,7 @@ from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
+from slowstep.text.sentences import listed
 
 SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns.Speed=s/it)"
 
@@ -104,6 +105,10 @@ class Run:
     """Columns of its table whose numbers could not be read."""
     unknown: Mapping[str, str]
     """Cells of its table that may say how it was made and were not read, by column."""
+    bases: Sequence[str]
+    """Ratios to another row that its table does not state for it, as for the row that they are to."""
+    left_open: Sequence[str]
+    """Questions that its reading left open."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool
@@ -170,8 +175,9 @@ def unknown_differences(a: Run, b: Run, beside: str | None = None) -> str:
     both = ((name, a.unknown[name], b.unknown[name]) for name in a.unknown if name in b.unknown and name != beside)
     differ = [(name, f"{name} ({before}, {after})") for name, before, after in both if before != after]
     differ.sort(key=lambda one: one[0] not in CATALOGUE)
-    text = " and ".join(words for _, words in differ)
-    return f"{text}, which was not read" if differ and differ[-1][0] not in CATALOGUE else text
+    text = listed([words for _, words in differ], " and ")
+    unread = sum(name not in CATALOGUE for name, _ in differ)
+    return f"{text}, which {'were' if unread > 1 else 'was'} not read" if unread else text
 
 
 def batches(a: Run, b: Run) -> list[Figure | None]:
@@ -286,6 +292,8 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         from_file=from_file,
         unread=row.unread,
         unknown=row.unknown,
+        bases=row.bases,
+        left_open=row.questions,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
         says_batch=described(settings) or _says_batch(own),

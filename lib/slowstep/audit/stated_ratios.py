@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from slowstep.audit.equal_work import WHOLE, WORK, equal_work, read_from
 from slowstep.audit.figures import Figure, exact
@@ -13,28 +14,99 @@ from slowstep.text.numbers import percentage
 
 SPEED_UP, EFFICIENCY = STATED
 
+UNITS = {SPEED_UP: exact(1), EFFICIENCY: exact(100)}
+"""What each ratio is for the row that it is to."""
+
 OF_STEPS = {TITLES[quantity] for quantity in ("steps_per_second", "seconds_per_step", *WHOLE)}
 """Units that count steps, or time, and not the work that is done in it."""
+
+SLIGHT = 0.002
+"""The share beyond rounding by which efficiencies may be off that were reckoned in an unusual way."""
+
+Reckon = Callable[[Run, Run, Run], Figure]
+"""A way to reckon an efficiency from the speed-ups of the reference, of the row above, and of the row itself."""
 
 
 def stated_ratios(runs: Sequence[Run]) -> list[Finding]:
     """Find speed-ups and efficiencies that no figure of their row beside those of a reference gives.
 
-    The reference is a row above with a speed-up of 1, or an efficiency of 100 %, or the row directly above. Any figure
-    that gives it will do, even one that counts other work: whether that is a fair comparison is another question.
+    The reference is a row with a speed-up of 1, or an efficiency of 100 %, above; a row that is called the base, or the
+    first rows if these state nothing; or the row directly above. Any figure that gives it will do, even one that counts
+    other work: whether that is a fair comparison is another question.
     """
     found: list[Finding] = []
-    for quantity, unit in ((SPEED_UP, 1), (EFFICIENCY, 100)):
-        references: list[Run] = []
+    for quantity in UNITS:
         above: Run | None = None
-        for run in (run for run in runs if run.measured and quantity in run.given):
+        stating = [run for run in runs if run.measured and (quantity in run.given or quantity in run.bases)]
+        references = _bases(stating, quantity)
+        for run in (run for run in stating if quantity in run.given):
             said = run.given[quantity]
-            if said.meets(exact(unit)):
+            if said.meets(UNITS[quantity]):
                 references.append(run)
-            elif references and above:
-                found += _unlike(run, said, [*references, above], quantity)
+            elif references:
+                found += _unlike(run, said, [*references, *([above] if above else [])], quantity)
             above = run
+    accused = {f.where for f in found}
+    return found + [f for f in _efficiencies(runs) if f.where not in accused]
+
+
+def unchecked_ratios(runs: Sequence[Run]) -> list[str]:
+    """Ask for the row that stated ratios are to where none states 1, or 100 %, and none is called their base."""
+    found = []
+    for quantity, what in ((SPEED_UP, "speed-ups"), (EFFICIENCY, "scaling efficiencies")):
+        stating = [run for run in runs if run.measured and (quantity in run.given or quantity in run.bases)]
+        given = [run for run in stating if quantity in run.given]
+        if given and not _bases(stating, quantity) and not any(r.given[quantity].meets(UNITS[quantity]) for r in given):
+            found.append(
+                f"Which row are the {what} to, as that of '{given[0].label}' ({given[0].given[quantity]})? No row says "
+                "that it is their base, so they were not held against other figures"
+            )
     return found
+
+
+def _bases(stating: Sequence[Run], quantity: str) -> list[Run]:
+    """Return the rows without a ratio of their own that it may be to: all of them if the first row is one."""
+    return [run for run in stating if quantity not in run.given] if stating and quantity in stating[0].bases else []
+
+
+def _efficiencies(runs: Sequence[Run]) -> list[Finding]:
+    """Find efficiencies that do not follow from the speed-ups and devices of their own rows.
+
+    Authors reckon them in three ways: by the devices of the reference, where each device has its own batch without
+    devices, or by those of the row above. An efficiency is a fault if no way gives those of all rows.
+    """
+    rows = [r for r in runs if r.measured and {SPEED_UP, EFFICIENCY, "devices"} <= r.given.keys()]
+    first = next((r for r in rows if all(r.given[q].meets(unit) for q, unit in UNITS.items())), None)
+    if first is None:
+        return []
+
+    def by_devices(a: Run, _: Run, b: Run) -> Figure:
+        return 100 * b.given[SPEED_UP] / (b.given["devices"] / a.given["devices"])
+
+    def by_row_above(_: Run, above: Run, b: Run) -> Figure:
+        return by_devices(above, above, b) / above.given[SPEED_UP]
+
+    def of_each_batch(_: Run, __: Run, b: Run) -> Figure:
+        return 100 * b.given[SPEED_UP]
+
+    misfits = _misfits(first, rows, by_devices, CONSEQUENCE)
+    otherwise = any(not _misfits(first, rows, way, SLIGHT) for way in (of_each_batch, by_row_above))
+    return [
+        Finding(
+            kind=FindingKind.ARITHMETIC,
+            where=run.label,
+            text=f"the scaling efficiency is given as {run.given[EFFICIENCY]} %, and a speed-up of "
+            f"{run.given[SPEED_UP]} on {run.given['devices']} devices is {follows} %",
+        )
+        for run, follows in ([] if otherwise else misfits)
+    ]
+
+
+def _misfits(first: Run, rows: Sequence[Run], way: Reckon, share: float) -> list[tuple[Run, Figure]]:
+    """Return the rows whose efficiency is off by more than a share from what a way to reckon it gives, with that."""
+    behind = rows[rows.index(first) :]
+    reckoned = ((run, way(first, above, run)) for above, run in pairwise(behind))
+    return [(run, follows) for run, follows in reckoned if follows.gap(run.given[EFFICIENCY]) > share]
 
 
 def _unlike(run: Run, said: Figure, references: Sequence[Run], quantity: str) -> list[Finding]:

@@ -39,6 +39,7 @@ def contradicts(gain: Figure, stated: Figure) -> bool:
 
 
 def claimed(stated: Figure) -> str:
+    """Return a claimed size in words: `2.11 times`, `more than 1.5 times`."""
     if stated.high == MOST:
         return f"more than {times(stated.low)}"
     return f"less than {times(stated.high)}" if stated.low == 0 else times(stated.middle)

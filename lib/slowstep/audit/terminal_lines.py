@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slowstep.audit.beside_steps import beside_steps
 from slowstep.audit.confounded import counted_devices
 from slowstep.audit.differences import changed
 from slowstep.audit.disputed import disputed
@@ -62,6 +63,8 @@ def compared(audit: Audit) -> list[str]:
         claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
         doubts = [width_of(first, run, gain), doubt_of(claim, first, run, gain, unit), disputed(first, run, gain)]
         doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
+        beside = [beside_steps(r)[0] for r in (first, run)]
+        doubts += [] if all(beside) else beside  # what both have is no reason to doubt a difference
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
         devices = "" if same_devices(first, run) else f", on {counted_devices(run)} and {first.devices}"
         unknown = unknown_differences(first, run)

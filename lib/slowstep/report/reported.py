@@ -21,8 +21,8 @@ from slowstep.text.markdown import code, escape
 from slowstep.text.sentences import sentence
 
 ONLY_IF_GIVEN = (
-    *("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "samples", "devices"),
-    *("tokens_per_step", "samples_per_second_per_device", "tokens_per_second_per_device"),
+    *("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "seconds_per_token", "samples"),
+    *("devices", "tokens_per_step", "samples_per_second_per_device", "tokens_per_second_per_device"),
 )
 """Units that say nothing beyond the others. They are shown only if figures were given in them."""
 

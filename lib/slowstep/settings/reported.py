@@ -25,6 +25,10 @@ class Row:
     """Columns of its table whose numbers could not be read."""
     unknown: dict[str, str] = field(default_factory=dict)
     """Cells of its table that may say how it was made and were not read, by column."""
+    bases: list[str] = field(default_factory=list)
+    """Ratios to another row that its table does not state for it (`baseline`, `-`), as for the row that they are to."""
+    questions: list[str] = field(default_factory=list)
+    """Questions that its reading left open, without their subject: `its lines say samples/s twice, ...`."""
     place: str = ""
     """The place where it was read, for messages; empty for a row of the parameter file."""
     cells: dict[str, str] = field(default_factory=dict)

@@ -1,6 +1,11 @@
-"""Texts at the beginning of a sentence, and as a whole one."""
+"""Texts at the beginning of a sentence, as a whole one, and in a list."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST = 10
+"""The most things that a list in a sentence names."""
 
 
 def capitalised(text: str) -> str:
@@ -11,3 +16,9 @@ def capitalised(text: str) -> str:
 def sentence(text: str) -> str:
     """Return a text as a sentence: with a capital letter first and a full stop at the end."""
     return capitalised(text) + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def listed(things: Sequence[str], between: str = ", ") -> str:
+    """Return the first things of a list, and how many more there are: `a, b and 97 more`."""
+    more = f" and {len(things) - MOST:,} more" if len(things) > MOST else ""
+    return between.join(things[:MOST]) + more

@@ -16,6 +16,7 @@ from typing import Any
 from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
+from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.text_files import looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
@@ -37,12 +38,13 @@ def rows(reported: Reported) -> list[Row]:
 
     A row of the parameter file adds to a row of the same name in a file or table.
     """
-    found: list[Row] = []
     problems: list[str] = []
+    claimed = {label for claim in reported.claims for label in (claim.baseline, claim.treatment)}
+    claimed |= {row.label for row in reported.rows}
+    each = [_tried(lambda name=name: read_file(Path(name), reported.columns), problems) for name in reported.files]
     if reported.table:
-        found += _tried(lambda: table_rows(reported.table, "reported.table", reported.columns), problems)
-    for name in reported.files:
-        found += _tried(lambda name=name: read_file(Path(name), reported.columns), problems)
+        each.insert(0, _tried(lambda: table_rows(reported.table, "reported.table", reported.columns), problems))
+    found = [row for rows in each for row in without_summaries(rows, claimed)]
     if len(found) > MOST_ROWS:
         where = ", ".join(dict.fromkeys(map(_file, found)))
         problems.append(

@@ -20,6 +20,9 @@ DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 BORDER = re.compile(r"^\s*\+(?:[-=:]+\+)+\s*$")
 """A line of a table that is drawn with signs, `+-----+------+`."""
 
+SAID_DELIMITER = re.compile(r"sep=([,;|\t])[ \t]*\r?\n")
+"""The first line of a table that Excel is told its delimiter by."""
+
 BAR = re.compile(r"(?<!\\)\|")
 """What parts the cells of a Markdown table. A bar behind a backslash is a character of its cell."""
 
@@ -42,7 +45,12 @@ def _without_title(rows: list[list[Cell]]) -> list[list[Cell]]:
 
     A header may begin like a comment (`#,s/it`): it is as wide as the row below, which holds numbers.
     """
-    wide = next((i for i, row in enumerate(rows) if len(row) > 1 and not row[0][0].startswith("#")), 0)
+    filled = [[i for i, cell in enumerate(row) if cell[0].strip()] for row in rows]
+    # a title that a spreadsheet exports is followed by empty cells
+    heads = (i for i, row in enumerate(rows) if len(row) > 1 and filled[i] not in ([], [0]))
+    wide = next((i for i in heads if not rows[i][0][0].startswith("#")), None)
+    if wide is None:
+        wide = next((i for i, row in enumerate(rows) if len(row) > 1 and not row[0][0].startswith("#")), 0)
     alike = wide > 0 and len(rows[wide - 1]) == len(rows[wide])
     is_header = alike and any(number(text) is not None for text, *_ in rows[wide])
     return rows[wide - is_header :]
@@ -78,17 +86,20 @@ def _cells(line: str, number: int) -> list[Cell]:
 def _csv(text: str, source: str) -> Iterator[list[Cell]]:
     # a title or a comment may stand before the header
     first = next((x for x in text.split("\n") if any(d in x for d in ",;\t") and not x.startswith("#")), "")
-    delimiter = max(",;\t", key=first.count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
-    line = 1
+    head = next((x for x in text.split("\n") if x.strip() and not x.startswith("#")), "")
+    delimiter = "|" if "|" in head and not any(d in head for d in ",;\t") else max(",;\t", key=first.count)
+    said = SAID_DELIMITER.match(text)
+    delimiter, begins = (said[1], said.end()) if said else (delimiter, 0)
+    reader = csv.reader(io.StringIO(text[begins:]), delimiter=delimiter, strict=True)
+    line = before = 1 + bool(said)
     try:
         for cells in reader:
-            asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter == ";" else 0
+            asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter in ";|" else 0
             if asked:
                 raise Unreadable(source, line, asked, comma(cells[asked - 1]))
-            if cells:
+            if any(cell.strip() for cell in cells):
                 yield [(cell, line, i) for i, cell in enumerate(cells, 1)]
-            line = reader.line_num + 1  # a quoted cell may have several lines
+            line = reader.line_num + before  # a quoted cell may have several lines
     except csv.Error as error:
         record = "".join(text.splitlines(keepends=True)[line - 1 :])
         opened, ends = _open_quote(record, delimiter)

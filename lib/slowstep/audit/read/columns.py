@@ -29,8 +29,8 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
 ELSEWHERE = {"eval", "evaluation", "val", "validation", "inference", "decode", "prefill", "generation", "loading"}
 """Words of a header whose speed is not that of training."""
 
-OTHERWISE = "|".join(sorted({*ELSEWHERE, "validating", "validate", "evaluating", "evaluate", "testing", "test"}))
-OF_EVALUATION = re.compile(rf"(?<![a-z])(?:{OTHERWISE})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
+OTHERWISE = sorted({*ELSEWHERE, "validating", "validate", "evaluating", "evaluate", "testing", "test"})
+OF_EVALUATION = re.compile(rf"(?<![a-z])(?:{'|'.join(OTHERWISE)})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
 """Words in bars and lines of a log that evaluate. A line may also hold the last evaluation's loss."""
 
 BATCHES = ("batch size", "batch", "bs")
@@ -136,6 +136,7 @@ NOTE = re.compile(r"(?<=[\w)])\s*(?:[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+|\[\w{1
 """The mark of a footnote behind a number."""
 
 INVERSE = {"steps_per_second": "seconds_per_step", "samples_per_second": "seconds_per_sample"}
+INVERSE |= {"tokens_per_second": "seconds_per_token"}
 INVERSE |= {below: above for above, below in INVERSE.items()}
 """Quantities of which a cell may hold the one where its header says the other, if it has a unit of its own."""
 
@@ -368,6 +369,15 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
     if unit == "%":
         return (held.name, str(1 + Decimal(sign + number) / 100)) if sign else None
     return None if sign or not float(number) else (held.name, number)
+
+
+BASE = re.compile(r"\(?(?:the )?(?:base|baseline|ref|reference|control|0(?:\.0+)? ?%)\.?\)?", re.IGNORECASE)
+
+
+def is_base(cell: str) -> bool:
+    """Return whether a cell in a column of ratios says that its row is the one that they are to, or says nothing."""
+    text = plain(cell)
+    return text.lower() in NOTHING or bool(BASE.fullmatch(text))
 
 
 HALF_CLOCK = re.compile(r"\d+:\d\d")

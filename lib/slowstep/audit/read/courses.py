@@ -5,19 +5,29 @@ Steps that follow each other are not independent of each other, so that their sp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from slowstep.audit.figures import parse
-from slowstep.audit.relations import COUNTS
+from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import STATED
 
-POSITIONS = {"step", "_step", "iter", "iteration", "global_step", "trainer/global_step"}
+POSITIONS = {
+    *("step", "_step", "iter", "iteration", "global_step", "trainer/global_step"),
+    *("current_steps", "current_step", "global_step/max_steps"),
+}
 """Headers of columns that say at which step a row was written."""
 
-BESIDE_POSITION = {"epoch", "learning_rate", "lr"}
+EPOCH = "epoch"
+"""The header of a column that says in which epoch a row was written, or how many epochs were reached."""
+
+BESIDE_POSITION = {EPOCH, "learning_rate", "lr", "percentage", "remaining_time", "eta"}
 """Headers of columns that change as training goes on, and so are no settings of a run beside a step column."""
+
+PASSING = re.compile(r"[\d.,]+\s?%|\d[\d,]*\s?/\s?\d[\d,]*|[\d:.,]+(?: ?[dhms]\b[ \d.]*)+|\d+(?::\d\d)+")
+"""Cells that change as training goes on and are no words of a run: `5.32%`, `5/94`, `6m 44s`, `0:01:10`."""
 
 SETTLED = 0.5
 """The share of a course, from its beginning on, that does not count, since the first steps include the start."""
@@ -32,19 +42,42 @@ SET_UP = {*COUNTS} - WHOLE - {"steps_per_epoch", "tokens_per_step"}
 def position_of(headers: Sequence[str], body: Sequence[Sequence[str]]) -> int | None:
     """Return the column by which rows follow each other as the course of a run; None if there is none.
 
-    Its numbers rise from row to row while all words beside it stay the same.
+    Its numbers rise from row to row while all words beside it stay the same. A column of epochs is one if no column of
+    steps is, and if its numbers are those of each epoch in turn, or parts of epochs.
     """
-    for i, header in enumerate(headers):
-        if header.lower().replace(" ", "_") not in POSITIONS:
-            continue
-        steps: dict[Hashable, list[float]] = {}
-        for cells in body:
-            at = number(cells[i]) if i < len(cells) else None
-            if at is not None:
-                steps.setdefault(tuple(c for c in cells if c.strip() and number(c) is None), []).append(at)
-        if any(a < b for each in steps.values() for a, b in pairwise(each)):
+    names = [header.lower().replace(" ", "_") for header in headers]
+    for i in (i for i, name in enumerate(names) if name in POSITIONS):
+        if any(a < b for each in _positions(i, body) for a, b in pairwise(each)):
             return i
-    return None
+    i = names.index(EPOCH) if EPOCH in names else None
+    return i if i is not None and any(map(_counts_epochs, _positions(i, body))) else None
+
+
+def _positions(i: int, body: Sequence[Sequence[str]]) -> list[list[float]]:
+    """Return the numbers of a column, row by row, for each set of words that rows have."""
+    steps: dict[Hashable, list[float]] = {}
+    for cells in body:
+        at = step_of(cells[i]) if i < len(cells) else None
+        if at is not None:
+            steps.setdefault(tuple(c for c in cells if c.strip() and _is_word(c)), []).append(at)
+    return list(steps.values())
+
+
+def _counts_epochs(epochs: Sequence[float]) -> bool:
+    """Return whether numbers are those of one epoch after the other, or of parts of epochs, and no settings of runs."""
+    apart = [b - a for a, b in pairwise(epochs)]
+    in_turn = epochs[0] in (0, 1) and all(gap == 1 for gap in apart)
+    in_parts = all(gap > 0 for gap in apart) and any(epoch % 1 for epoch in epochs)
+    return bool(apart) and (in_turn or in_parts)
+
+
+def _is_word(text: str) -> bool:
+    return number(text) is None and not PASSING.fullmatch(text.strip())
+
+
+def step_of(text: str) -> float | None:
+    """Return the step or epoch that a cell says, `5` or `5/94`; None if it holds another text."""
+    return number(re.sub(r"\s?/\s?\d[\d,]*$", "", text.strip()))
 
 
 def number(text: str) -> float | None:
@@ -74,38 +107,54 @@ def repeat_key(row: Mapping[str, Any]) -> Hashable:
 def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], name: str) -> list[dict[str, Any]]:
     """Join the rows of each course to one row, with the median of the later half of its figures.
 
+    All its figures and clocks stand beside them.
+
     `steps` are the steps of the rows. Rows without a name of their own are called `name` if they form a course.
     """
     groups: dict[Hashable, list[tuple[float, dict[str, Any]]]] = {}
     for i, (row, at) in enumerate(zip(rows, steps, strict=True)):
         label = row["label"] if row["named"] else ""
-        words = frozenset((key, text) for key, text in row["unknown"].items() if number(text) is None)
+        words = frozenset((key, text) for key, text in row["unknown"].items() if _is_word(text))
         key = i if at is None else (label, frozenset(row["settings"].items()), words)
         groups.setdefault(key, []).append((at or 0.0, row))
     return [_course(each, name) for group in groups.values() for each in _rising(group)]
 
 
-def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[tuple[float, dict[str, Any]]]]:
     """Yield the rows of each course. A step that comes before a course's first one begins another course."""
-    found: list[dict[str, Any]] = []
+    found: list[tuple[float, dict[str, Any]]] = []
     first = last = 0.0
     for at, row in group:
         if found and at <= first and at < last:
             yield found
             found = []
         first, last = first if found else at, at
-        found.append(row)
+        found.append((at, row))
     yield found
 
 
-def _course(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+def _course(course: Sequence[tuple[float, dict[str, Any]]], name: str) -> dict[str, Any]:
+    rows = [row for _, row in course]
     if len(rows) == 1:
         return rows[0]
     first = rows[0]
     found = {part: _middle([row[part] for row in rows]) for part in ("figures", "phases")}
     unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in rows)}
     said = {"label": first["label"] if first["named"] else name, "unknown": unknown}
+    said["clocks"] = [(at, row["clock"]) for at, row in course if row.get("clock") is not None]
+    said["course"] = {q: [row["figures"][q] for row in rows if q in row["figures"]] for q in first["figures"]}
     return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}
+
+
+def of_each_epoch(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a course of epochs, where times that fall from row to row are those of single epochs."""
+    figures = dict(row["figures"])
+    for whole, values in row.get("course", {}).items():
+        sizes = [parse(value).middle for value in values]
+        if f"{whole}_per_epoch" in TITLES and whole in WHOLE and any(a > b for a, b in pairwise(sizes)):
+            figures.setdefault(f"{whole}_per_epoch", middle(values))
+            del figures[whole]
+    return figures
 
 
 def _middle(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -119,6 +168,10 @@ def _middle(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def middle(values: Sequence[str]) -> str:
     """Return the median of the later half of figures, with its digits."""
-    later = values[int(SETTLED * len(values)) :]
-    size = {value: parse(value).middle for value in set(later)}
-    return sorted(later, key=lambda value: size[value])[len(later) // 2]
+    return middle_of(values[int(SETTLED * len(values)) :])
+
+
+def middle_of(values: Sequence[str]) -> str:
+    """Return the median of figures, with its digits."""
+    size = {value: parse(value).middle for value in set(values)}
+    return sorted(values, key=lambda value: size[value])[len(values) // 2]

@@ -31,6 +31,19 @@ def steps_of(end: dict[str, Any]) -> float:
         return -math.inf
 
 
+def counts_as_many(end: dict[str, Any], total: int, of_epoch: bool, off: float) -> bool:
+    """Return whether Trainer's last words count as many steps as a bar goes up to, or as several bars of an epoch do.
+
+    They are not said to count others where they say no steps. `off` is the share by which a count may be off.
+    """
+    try:
+        steps = figure(end["steps_per_second"]) * figure(end["seconds"])
+    except (KeyError, ValueError):
+        return True
+    bars = max(1, round(steps.middle / total)) if of_epoch and total else 1
+    return steps.low * (1 - off) - 1 <= bars * total <= steps.high * (1 + off) + 1
+
+
 def last_words(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
     """Return Trainer's last words on a training, over all of its time, as figures, with their place in the log."""
     try:

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.read.columns import OF_EVALUATION, Unreadable
-from slowstep.audit.read.last_words import last_words, samples_of, steps_of
+from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of
+from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.nested_bars import is_full, outer_bars
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Scanned, lines_of, scan
 from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, Stretch
 from slowstep.audit.relations import TITLES
+from slowstep.text.sentences import capitalised
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
@@ -99,25 +101,30 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     _refuse_bare_epochs(trainings, path)
     boundaries = [*(training.at for training in trainings), math.inf]
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
-    rows = [
+    found = [
         _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), known)
         for training, (first, last) in zip(trainings, pairwise(boundaries), strict=True)
     ]
-    rows = rows or [figures for _, figures in ends] or [_spoken(path, log)]
-    return [{"label": path.stem, "figures": figures, "place": str(path)} for figures in rows]
+    found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log)]
+    return [
+        {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
+        for figures, questions in found
+    ]
 
 
-def _spoken(path: Path, log: Scanned) -> dict[str, Any]:
-    """Return the speeds that lines say in words; Unreadable, with what was found, if they say none."""
+def _spoken(path: Path, log: Scanned) -> tuple[dict[str, Any], list[str]]:
+    """Return the speeds that lines say in words, and questions; Unreadable, with what was found, if they say none."""
     spoken = spoken_speeds(lines_of(path))
     if any(map(SPEEDS.fullmatch, spoken.figures)):
-        return spoken.figures
+        return spoken.figures, spoken.questions
     names = list(dict.fromkeys(repr(stretch.name) if stretch.name else "without a name" for stretch in log.stretches))
     bars = f"no bar of tqdm over training steps (but bars {', '.join(names[:MANY])})" if names else ""
-    asked = "".join(f" It has {text}." for text in list(spoken.unclear.values())[:MANY]).replace("?.", "?")
+    unclear = [*(f"It has {text}" for text in spoken.unclear.values()), *map(capitalised, spoken.questions)]
+    asked = "".join(f" {text}." for text in unclear[:MANY]).replace("?.", "?")
+    nothing = "its lines differ" if spoken.questions else "no lines say a number with a unit such as s/it or tokens/s"
     why = (
-        f"holds {bars or 'no bar of tqdm over training steps'} and no train_runtime, and no lines say a number with a "
-        f"unit such as s/it or tokens/s, so it says no speed.{asked} Write what is meant as a row of `reported.rows`"
+        f"holds {bars or 'no bar of tqdm over training steps'} and no train_runtime, and {nothing}, so it says no "
+        f"speed.{asked} Write what is meant as a row of `reported.rows`"
     )
     raise Unreadable(str(path), log.lines, 1, why)
 
@@ -202,27 +209,40 @@ def _whole(stretch: Stretch) -> bool:
     return is_full(stretch.first, stretch.last, stretch.total)
 
 
-def _row(training: Training, end: dict[str, Any], known: bool) -> dict[str, Any]:
-    """Return the figures of a training: the speed of its steps, without start, evaluations and saves.
+def _row(training: Training, end: dict[str, Any], known: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return the figures of a training, the speed of its steps without start, evaluations and saves; and questions.
 
     The number of steps and the whole time are left out if the training was resumed or stopped early, or if it is not
-    `known` that a bar is over all steps. The parts of a resumed training count as measured one by one.
+    `known` that a bar is over all steps. The parts of a resumed training count as measured one by one. The samples of
+    a step are left out if Trainer's last words count other steps than the bar.
     """
     middle, name = settled(training.stretches), training.stretches[-1].name
-    found = {middle.quantity: middle.text} | samples_of(end)
     # only complete epochs count
     epochs = [each for each in training.epochs if training.total - each[-1].last <= training.room]
+    of_epoch = "epoch" in name.lower() or len(epochs) > 1 or training.nested
+    found, questions = {middle.quantity: middle.text}, []
+    if middle.counts == "step" and not counts_as_many(end, training.total, of_epoch, OFF):
+        questions.append(
+            f"its bar goes up to {training.total:,} and Trainer's last words count {steps_of(end):,.0f} steps: does "
+            "the bar count micro-batches? Trainer's samples a step are left out"
+        )
+    else:
+        found |= samples_of(end)
+    paces = [pace for stretch in training.stretches for pace in stretch.paces]
+    if middle in paces and len({pace.quantity for pace in paces}) == 1:  # else counts and clocks contradict them
+        questions += changed_midway({middle.quantity: [pace.text for pace in paces]})
     if len(epochs) > 1:
         found |= _paces(epochs)
-    if "epoch" in name.lower() or len(epochs) > 1 or training.nested:
-        return found | _count(f"{middle.counts}s_per_epoch", training.total)
+    if of_epoch:
+        return found | _count(f"{middle.counts}s_per_epoch", training.total), questions
     if len(training.parts) > 1:
         long = [part for part in training.parts if part[-1].last - part[0].first > BEHIND * training.total]
-        return found | (_paces(long) if len(long) > 1 else {})
+        return found | (_paces(long) if len(long) > 1 else {}), questions
     missing = max(training.stretches[0].first, training.total - training.stretches[-1].last)
     if missing > training.room or not known:
-        return found
-    return found | _count(f"{middle.counts}s", training.total) | {q: end[q] for q in ("seconds",) if q in end}
+        return found, questions
+    whole = {q: end[q] for q in ("seconds",) if q in end}
+    return found | _count(f"{middle.counts}s", training.total) | whole, questions
 
 
 def _count(quantity: str, count: int) -> dict[str, Any]:

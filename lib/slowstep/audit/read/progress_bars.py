@@ -35,6 +35,9 @@ BAR = re.compile(
 NAME = re.compile(r"(?:[^:|\[\]{}]|\[[^:|\[\]{}<]{1,20}\])*\Z")
 """A bar's name, which may hold words in brackets (`Epoch 1/2 [train]`), behind an earlier bar or a line of the log."""
 
+OF_EPOCH = re.compile(r"(?P<number>\d{1,5})/(?P<all>\d{1,5}) [\d.]+[KMGT]?B? ")
+"""The beginning of a bar's name that holds the epoch and what was measured in it: `1/3 4.21G 1.234 37 640`."""
+
 PERCENT = re.compile(r"\d+%$")
 
 END_WORD = re.compile(r"""(["'])train_runtime\1|\*{3,} train metrics \*{3,}""")
@@ -110,7 +113,7 @@ def scan(path: Path) -> Scanned:
         line_began = began + newline + 1 if newline >= 0 else line_began
         lines += buffer.count("\n", 0, cut)
         buffer, began = buffer[cut:], began + cut
-    return Scanned(stretches, ends, lines + buffer.count("\n") + 1)
+    return Scanned(stretches, ends, lines + buffer.rstrip("\n").count("\n") + 1)
 
 
 def pieces(path: Path) -> Iterator[tuple[str, bool]]:
@@ -180,5 +183,8 @@ def _name(before: str) -> str:
     head = head[: len(head) - len(percent[0])].rstrip() if percent else ""
     if not head.endswith(":"):
         return ""
-    name = NAME.search(head[:-1][-LONGEST_NAME - 1 :])[0]
-    return name.strip() if 0 < len(name) <= LONGEST_NAME else ""
+    name = " ".join(NAME.search(head[:-1])[0].split())
+    epoch = OF_EPOCH.match(name)
+    if epoch:
+        return f"Epoch {epoch['number']}/{epoch['all']}"
+    return name if len(name) <= LONGEST_NAME else ""

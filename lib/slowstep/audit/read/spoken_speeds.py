@@ -10,9 +10,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from slowstep.audit.read.columns import OF_EVALUATION, Column, column, figure
+from slowstep.audit.read.columns import OF_EVALUATION, OTHERWISE, Column, column, figure
 from slowstep.audit.read.courses import middle
+from slowstep.audit.read.midway import changed_midway
+from slowstep.audit.read.several_speeds import chosen
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
+from slowstep.audit.relations import TITLES
 from slowstep.audit.run import QUESTIONS
 
 LETTER = r"(?:[kKMB](?![A-Za-z]))?"
@@ -28,6 +31,12 @@ WITH_UNIT = re.compile(
 
 BEFORE = re.compile(r"([A-Za-z][\w-]{0,40})['\"]?(?:\s{0,3}[:=]\s{0,9}|\s{1,3})$")
 """The word before a number, which names it: `total: 0.81 s/iter`."""
+
+NEAR = 80
+"""The characters before a number that hold its name."""
+
+NAMELESS = column("", set())
+"""What a number holds that says it by its unit alone."""
 
 ASSIGNED = re.compile(r"['\"]?\s{0,3}[:=]")
 BARE_NUMBER = re.compile(
@@ -79,18 +88,28 @@ LONGEST = 1_000
 WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """The place in a name where another word begins, as in `CurrSamplesPerSec`."""
 
-SPEEDS = re.compile(r"seconds_per_(step|sample|epoch)|(steps|samples|tokens)_per_second(_per_device)?")
+SPEEDS = re.compile(r"seconds_per_(step|sample|token|epoch)|(steps|samples|tokens)_per_second(_per_device)?")
 BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")
 """Figures that are read beside a speed. Others, such as seconds in all, grow as training goes on."""
 
 ASKED = ("time", "duration", "speed", "throughput")
 """Names of speeds that could mean several things."""
 
-AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul", re.IGNORECASE)
-"""Words of a speed that counts the start of the run, which one of single lines does not."""
-
 OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
 """What a line of torchtitan holds, which says tokens a second of each device as `tps`, or `wps` before."""
+
+OF_AGENTS = re.compile(
+    r"\b(?:surrogate|episod\w*|ep_rew\w*|mean[ _]reward|collection:|env(?:ironment)?s?[ _]?(?:steps|frames))",
+    re.IGNORECASE,
+)
+"""Words of a log of reinforcement learning, whose steps may be those of an environment."""
+
+AGENTS = ("surrogate", "episod", "ep_rew", "reward", "collection", "env")
+"""What each of those words holds."""
+
+OF_AN_ENVIRONMENT = "are they steps of an environment, or of the optimizer? They are left out"
+
+COUNTS_STEPS = re.compile(r"steps?\b", re.IGNORECASE)
 
 FEWEST = 2
 """The number of lines from which on a figure is that of the run."""
@@ -103,6 +122,8 @@ class Spoken:
     figures: dict[str, str] = field(default_factory=dict)
     unclear: dict[str, str] = field(default_factory=dict)
     """Names of speeds that could mean several things, or have no unit, each with what was found and the question."""
+    questions: list[str] = field(default_factory=list)
+    """Questions about quantities that are said in several ways."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +131,7 @@ class Said:
     """A number that a line says."""
 
     name: str
-    """The word before it; empty if there is none."""
+    """The word before it; its unit if there is none."""
     shown: str
     known: tuple[str, str] | None = None
     """The quantity and its number in the kit's own unit; None where that is not clear."""
@@ -121,22 +142,39 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     """Return the figures that several lines of training say, each as the median of its later half."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     unclear: dict[str, list[Said]] = {}
+    of_steps: set[tuple[str, str]] = set()
+    of_agents = 0
     for i, line in enumerate(lines):
+        low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
+        of_agents += of_agents < FEWEST and any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
         if not HINT.search(line) or BAR_OR_BEFORE.search(line):
             continue
-        if OF_EVALUATION.search(line) and "train" not in line.lower():
+        if any(word in low for word in OTHERWISE) and OF_EVALUATION.search(line) and "train" not in low:
             continue
         for said in _said_in(line[:LONGEST]):
-            if said.known:
-                found.setdefault((said.known[0], _kept(said.name)), []).append((i, said.known[1]))
-            else:
+            if not said.known:
                 unclear.setdefault(_kept(said.name), []).append(said)
+                continue
+            key = (said.known[0], _kept(said.name))
+            while found.get(key, [(-1, "")])[-1][0] == i:  # a line says it twice under one name
+                key = (key[0], f"{key[1]} again")
+            found.setdefault(key, []).append((i, said.known[1]))
+            of_steps |= {key} if key[0] == "steps_per_second" and COUNTS_STEPS.search(said.shown) else set()
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
-    figures: dict[str, str] = {}
-    for quantity, name in sorted(several, key=lambda key: bool(AVERAGED.search(key[1]))):
-        figures.setdefault(quantity, middle(several[quantity, name]))
     asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
-    return Spoken(figures, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
+    spoken = Spoken({}, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
+    for key in of_steps & several.keys() if of_agents >= FEWEST else ():
+        spoken.questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
+    courses: dict[str, list[str]] = {}
+    for quantity in dict.fromkeys(quantity for quantity, _ in several):
+        by_name = {name: values for (of, name), values in several.items() if of == quantity}
+        figure, question = chosen(TITLES.get(quantity, quantity), by_name)
+        spoken.figures |= {quantity: figure} if figure else {}
+        spoken.questions += [question] if question else []
+        if figure and SPEEDS.fullmatch(quantity):
+            courses[quantity] = next(values for values in by_name.values() if middle(values) == figure)
+    spoken.questions += changed_midway(courses)
+    return spoken
 
 
 def _kept(name: str) -> str:
@@ -150,11 +188,12 @@ def _said_in(line: str) -> Iterator[Said]:
     line = GROUPED.sub(lambda match: match[0].replace(" ", ""), line)
     rest = line
     for match in WITH_UNIT.finditer(line):
-        name = BEFORE.search(line, 0, match.start())
+        name = BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if ratio(match[2]) else None
         if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
             continue
         rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
-        said = _said(name[1] if name else "", f"{match[1]} {match[2]}", column("", set()), match[0])
+        bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
+        said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
         if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
             yield said
     for match in NAMED.finditer(rest):

@@ -10,6 +10,7 @@ from typing import Any
 
 from slowstep.audit.figures import COMMA, parse
 from slowstep.audit.read.cells import Cell, bare, tables_in
+from slowstep.audit.read.clocks import pace_by_clock, passed_in, points_in_time
 from slowstep.audit.read.columns import (
     MEASURED,
     NOTHING,
@@ -21,13 +22,24 @@ from slowstep.audit.read.columns import (
     Unreadable,
     column,
     figure,
+    is_base,
     is_number,
     plain,
     setting_called,
     stated,
     text_of,
 )
-from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, measured_in, number, position_of, repeat_key
+from slowstep.audit.read.courses import (
+    BESIDE_POSITION,
+    EPOCH,
+    courses_of,
+    measured_in,
+    of_each_epoch,
+    position_of,
+    repeat_key,
+    step_of,
+)
+from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
@@ -64,6 +76,16 @@ LONGEST = 1_000
 
 MANY = 5
 """The most columns that a message names."""
+
+CLOCK_LEFT_OUT = "is a point in time, and no duration, and is left out"
+
+PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samples_per_s", "tokens_per_s"))}
+
+METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
+"""Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
+
+OWN = ("named", "clock", "clocks", "course", "by_clock")
+"""What a row holds only while its table is read."""
 
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
 
@@ -114,6 +136,9 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         Column("open") if MINIMUM.search(name) and MINIMUM.sub("", name) in stems else one
         for one, name in zip(held, names, strict=True)
     ]
+    clocks = _clocks(header, body, held, source)
+    left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
+    held = [Column("ignored") if i in clocks else one for i, one in enumerate(held)]
     run_names = [bare(plain(cell[0])) in RUN_NAMES for cell in header]
     if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
         held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
@@ -125,14 +150,19 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         held = [
             Column("phase", "optimizer", one.scale) if phase else one for one, phase in zip(held, of_phase, strict=True)
         ]
-    position = position_of([bare(plain(cell[0])) for cell in header], [[cell[0] for cell in cells] for cells in body])
+    position = position_of([bare(plain(cell[0])) for cell in header], _texts(body))
     if position is not None:
         if not any(one.kind == "label" for one in held):
             runs = [bare(plain(cell[0])) in RUN_IDS for cell in header]
             held = [Column("label") if own else one for one, own in zip(held, runs, strict=True)]
+        each = {i: passed_in(bare(plain(cell[0])), [row[i][0] for row in body]) for i, cell in enumerate(header)}
+        elapsed = {i: times for i, times in each.items() if times and held[i].kind == "open"}
+        held = [Column("ignored") if i in elapsed else one for i, one in enumerate(held)]
         along = [i == position or bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
         held = [Column("ignored") if beside else one for one, beside in zip(held, along, strict=True)]
-    if any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held):  # then nothing hangs on the others
+    by_clock = position is not None and bool(clocks or elapsed)
+    timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
+    if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]
     unread = [
@@ -141,9 +171,52 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
     if position is not None:
-        found = courses_of(found, [number(cells[position][0]) for cells in body], Path(source).stem)
-    own = ({name: value for name, value in row.items() if name != "named"} for row in _told_apart(found))
+        times = next(iter((clocks or elapsed).values()), [None] * len(found))
+        found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
+        found = courses_of(found, [step_of(cells[position][0]) for cells in body], Path(source).stem)
+        if bare(plain(header[position][0])) == EPOCH:
+            found = [row | {"figures": of_each_epoch(row)} for row in found]
+        found = [_timed_by_clock(row) | {"questions": _midway(row)} for row in found]
+    own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
+    if left_out and own and not any(row.get("by_clock") for row in found):
+        own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
+
+
+def _clocks(
+    header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column], source: str
+) -> dict[int, list[float | None]]:
+    """Return the columns of points in time, in seconds.
+
+    Unreadable if nothing else is measured, and no column of steps says what lies between two of them.
+    """
+    cells = [[row[i][0] if i < len(row) else "" for row in body] for i in range(len(header))]
+    each = {i: points_in_time(plain(cell[0]), cells[i]) for i, cell in enumerate(header)}
+    found = {i: times for i, times in each.items() if times and held[i].kind not in ("label", "setting")}
+    if {plain(cell[0]).lower() for cell in header} & METRIC_NAMES:
+        return {}
+    others = any(one.kind in MEASURED and i not in found for i, one in enumerate(held))
+    if found and not others and position_of([bare(plain(cell[0])) for cell in header], _texts(body)) is None:
+        i = next(iter(found))
+        why = f"{plain(header[i][0])}: {body[0][i][0]} {CLOCK_LEFT_OUT}; write how long each run took, or the steps"
+        raise Unreadable(source, *body[0][i][1:], why)
+    return found
+
+
+def _timed_by_clock(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a course with the time of a step by its clocks, where no figure says a speed."""
+    timed = any(name.startswith(TIMED) for name in measured_in(row))
+    pace = None if timed else pace_by_clock(row.get("clocks", ()))
+    return row | {"figures": row["figures"] | {"seconds_per_step": pace}, "by_clock": True} if pace else row
+
+
+def _midway(row: dict[str, Any]) -> list[str]:
+    """Ask about a course whose pace changes midway."""
+    return changed_midway({q: values for q, values in row.get("course", {}).items() if q in PACES})
+
+
+def _texts(body: Sequence[Sequence[Cell]]) -> list[list[str]]:
+    return [[cell[0] for cell in cells] for cells in body]
 
 
 def _of_whole_numbers(one: Column, name: str, cells: Sequence[str]) -> Column:
@@ -177,7 +250,7 @@ def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         label, words = row["label"], {name: text for name, text in row["unknown"].items() if is_word(text)}
         differ = [n for n in words if len(alike[label][n]) > 1 or said[label, n] < counts[label]]
-        found.append(row | {"label": " ".join([label, *(words[name] for name in differ)])})
+        found.append(row | {"label": shortened(" ".join([label, *(words[name] for name in differ)]))})
     return found
 
 
@@ -262,6 +335,7 @@ def _row(
         raise Unreadable(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
     unknown: dict[str, str] = {}
+    bases = [one.name for (text, *_), one in zip(cells, held, strict=True) if one.kind == "stated" and is_base(text)]
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
@@ -284,7 +358,7 @@ def _row(
     label = shortened(" ".join(filter(None, labels))) or f"row {number}"
     unknown = {shortened(name): shortened(text) for name, text in unknown.items()}
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
-    known |= {"named": any(labels), "unknown": unknown}
+    known |= {"named": any(labels), "unknown": unknown, "bases": bases, "questions": []}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 

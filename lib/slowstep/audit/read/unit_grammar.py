@@ -6,6 +6,7 @@ A unit is a thing or a time divided by a thing or a time. A number may stand bef
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ QUANTITIES = {
     ("time", "sample"): ("seconds_per_sample", False),
     ("sample", "time"): ("samples_per_second", False),
     ("token", "time"): ("tokens_per_second", False),
-    ("time", "token"): ("tokens_per_second", True),
+    ("time", "token"): ("seconds_per_token", False),
     ("time", "epoch"): ("seconds_per_epoch", False),
     ("epoch", "time"): ("seconds_per_epoch", True),
     ("sample", "step"): ("samples_per_step", False),
@@ -69,6 +70,7 @@ class Unit:
     inverted: bool = False
 
 
+@functools.lru_cache(maxsize=4096)  # a log says the same few units in each line
 def ratio(text: str) -> Unit | None:
     """Return the unit that a text means; None if it means none."""
     parts = _parts(text)
@@ -85,6 +87,8 @@ def ratio(text: str) -> Unit | None:
     if not quantity:
         return None
     if len(parts) > len(each):
+        if quantity == "seconds_per_token":
+            quantity, inverted = "tokens_per_second", True
         if quantity not in PER_DEVICE:
             return None
         quantity += "_per_device"

@@ -1,0 +1,77 @@
+"""Columns that hold points in time, such as TensorBoard's `Wall time`, or the time since a run began."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+
+from slowstep.audit.read.columns import seconds_of
+from slowstep.audit.read.courses import SETTLED, number
+from slowstep.audit.read.unit_grammar import TIMES
+
+OF_A_TIME = re.compile(r"time|date|clock|\bts\b|seconds", re.IGNORECASE)
+"""Words of the header of a column that may hold points in time."""
+
+CLOCKS = {1.0: (1e9, 2e9), 1e-3: (1e12, 2e12)}
+"""Units of seconds since 1970, each with the numbers from 2001 to 2033. No training takes 30 years."""
+
+ELAPSED = re.compile(r"elapsed(?:_time)?|time_elapsed|_?runtime")
+"""Headers of columns that say how long a run has trained until a row was written."""
+
+SINGLE = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)")
+
+WINDOW = 20.0
+"""The seconds that are looked at together, since clocks are rounded and single steps uneven."""
+
+
+def points_in_time(header: str, cells: Sequence[str]) -> list[float | None]:
+    """Return the points in time that a column holds, in seconds since 1970; empty if it holds something else."""
+    values = [number(cell) for cell in cells if cell.strip()] if OF_A_TIME.search(header) else []
+    if not values or None in values:
+        return []
+    unit = next((u for u, (low, high) in CLOCKS.items() if all(low <= value < high for value in values)), 0.0)
+    return [number(cell) * unit if cell.strip() else None for cell in cells] if unit else []
+
+
+def passed_in(header: str, cells: Sequence[str]) -> list[float | None]:
+    """Return the seconds since the start of a run that a column holds, by its name and its units; else nothing."""
+    if not ELAPSED.fullmatch(header.lower().replace(" ", "_")):
+        return []
+    try:
+        each = [_duration(cell) for cell in cells]
+    except ValueError:
+        return []
+    return each if any(each) and all(e is not None or not c.strip() for e, c in zip(each, cells, strict=True)) else []
+
+
+def _duration(cell: str) -> float | None:
+    """Return a duration, `0:01:10`, `6m 44s` or `20s`, in seconds; None if it is none, or has no unit."""
+    several, single = seconds_of(cell.strip()), SINGLE.fullmatch(cell.strip())
+    if several:
+        return float(several[0].split(" ±")[0])
+    return float(single[1]) * TIMES[single[2]] if single and single[2] in TIMES else None
+
+
+def pace_by_clock(points: Sequence[tuple[float, float]]) -> str | None:
+    """Return the seconds a step by steps and their clocks: the median of the later half; None if none follows.
+
+    A step that was logged twice, or a clock that stands still, says nothing.
+    """
+    points = points[int(SETTLED * len(points)) :]
+    windows: list[tuple[float, float]] = []
+    counted = passed = 0.0
+    for (a, before), (b, after) in pairwise(points):
+        if b < a or after < before:
+            return None
+        counted, passed = counted + b - a, passed + after - before
+        if counted and passed >= WINDOW:
+            windows.append((counted, passed))
+            counted = passed = 0.0
+    windows = windows or ([(counted, passed)] if counted and passed else [])
+    if not windows:
+        return None
+    middle = statistics.median(time / count for count, time in windows)
+    rounded = 1.0 if all(clock == int(clock) for _, clock in points) else 1e-3
+    return f"{middle:.6f} ± {rounded / min(count for count, _ in windows):.6f}"

@@ -1,0 +1,77 @@
+"""The choice among several names under which the lines of a log say one quantity; what can't be chosen is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from slowstep.audit.figures import parse
+from slowstep.audit.read.columns import OF_EVALUATION
+from slowstep.audit.read.courses import middle
+
+AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul|in brackets$", re.IGNORECASE)
+"""Words of a speed that counts the start of the run, which one of single lines does not. In brackets behind the speed
+of a line most logs write such an average."""
+
+OF_A_PART = re.compile(
+    r"(?:^|[^a-z])(?:data|dataload\w*|load\w*|read\w*|decod\w*|comput\w*|fetch\w*|prefetch\w*|fwd|forward|bwd|backward|"
+    r"opt|optim|comm|communication|wait\w*|sampling|sampler|generat\w*|rollouts?|collect\w*|h2d|copy|io)(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+"""Words of a speed that is of a part of a step, such as reading or computing."""
+
+EXTREME = re.compile(r"peak|best|fastest|slowest|(?:^|[^a-z])(?:max|min)(?:[^a-z]|$)", re.IGNORECASE)
+"""Words of a speed that is the largest or the smallest of several."""
+
+APART = 0.02
+"""The share by which the medians of one quantity under two names may differ without a question."""
+
+SELDOM = 0.5
+"""The share of the lines of the most frequent name below which another one is said only now and then."""
+
+NEARER = 0.9
+"""The ratio of two gaps from which on an average does not come nearer to the speeds of single lines."""
+
+Values = Sequence[str]
+
+
+def chosen(quantity: str, said: Mapping[str, Values]) -> tuple[str, str]:
+    """Return the figure of a quantity that lines say under several names, and a question; one of them may be empty.
+
+    Speeds of parts, such as `decode` and `compute`, and extremes count only where nothing else is said. Averages over
+    the run count only where no line says its own speed; one that stays apart from those is asked about. Where two
+    others that are said about as often differ, nothing is chosen, since nobody says which of them is that of training.
+    """
+    whole = {name: values for name, values in said.items() if not is_part(name)} or dict(said)
+    single = {name: values for name, values in whole.items() if not AVERAGED.search(name)} or whole
+    often = max(map(len, single.values()))
+    first, *others = ((n, middle(v)) for n, v in single.items() if len(v) > SELDOM * often)
+    unlike = [other for other in others if _apart(other[1], first[1]) > APART]
+    if unlike:
+        return "", f"{_twice(quantity, first, unlike[0])}: which counts?"
+    for name in (name for name in whole if name not in single and _stays_apart(whole[name], first[1])):
+        both = _twice(quantity, first, (name, middle(whole[name])))
+        return first[1], f"{both}: which counts? The first is taken here"
+    return first[1], ""
+
+
+def is_part(name: str) -> bool:
+    """Return whether a name is that of a part of a step, of an evaluation, or of the fastest step."""
+    of_evaluation = OF_EVALUATION.search(name) and "train" not in name.lower()
+    return bool(of_evaluation or OF_A_PART.search(name.replace("_", " ")) or EXTREME.search(name.replace("_", " ")))
+
+
+def _apart(a: str, b: str) -> float:
+    low, high = sorted(parse(value).middle for value in (a, b))
+    return high / low - 1 if low > 0 else 0.0
+
+
+def _stays_apart(average: Values, single: str) -> bool:
+    """Return whether an average keeps its distance from a speed, which it would not if only the start were between."""
+    half, last = (_apart(value, single) for value in (average[len(average) // 2], average[-1]))
+    return last > APART and last >= NEARER * half
+
+
+def _twice(quantity: str, *pairs: tuple[str, str]) -> str:
+    said = " and ".join(f"{value} as '{name}'" for name, value in pairs)
+    return f"its lines say {quantity} twice, {said}"
