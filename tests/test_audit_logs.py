@@ -245,6 +245,12 @@ def lines(text: str, times: int = 12) -> str:
             "Step {n} | loss:1.99 lr:0.0003 tokens_per_second_per_gpu:{slow}11.00 peak_memory_active:14.21",
             {"tokens_per_second_per_device": 211},
         ),
+        ("Train {n} train_step_timing in s: {slow}.2567 | lr: 0.1", {"seconds_per_step": 2.2567}),
+        ("train {n} [{slow}.87ba/s]", {"steps_per_second": 2.87}),
+        ("epoch {n} took {slow}1.2 s", {"seconds_per_epoch": 21.2}),
+        ("[{n}] 100 steps in {slow}2.1 s", {"seconds_per_step": 0.221}),
+        ("step {n}/900 loss 3.1 | 56.8% bf16 MFU | {slow}57834 tok/s", {"tokens_per_second": 257_834, "mfu": 56.8}),
+        ("step:{n}/900 train_loss:3.1 step_avg:{slow}8.40ms", {"seconds_per_step": 0.0284}),
         ("step {n} loss 2.8 {slow}5120 tok/s at 12:30:45", {"tokens_per_second": 25_120}),
         (
             "epoch 1: {n} / 100 loss=8.1, ups={slow}.5, wps=41250, wpb=16500",

@@ -601,7 +601,8 @@ def test_a_setting_that_can_not_be_says_where(tmp_path: Path) -> None:
         ("trainer_state.json", '{"log_history": [{"train_steps_per_second": -2}]}', ":1:19:", "found -2"),
         ("train.log", "nothing\nhere\n", ":2:1:", "no bar of tqdm over training steps"),
         ("train.log", "so\n{'train_runtime': 'abc'}\n", ":2:2:", "train_runtime: expected a number"),
-        ("train.xlsx", "", ":1:1:", "what kind of file is it"),
+        ("train.xlsx", "", ":1:1:", "what kind of file is it? Save the sheet as CSV."),
+        ("train.log.gz", "", ":1:1:", "what kind of file is it? Unpack it first."),
     ],
 )
 def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str, words: str, tmp_path: Path) -> None:

@@ -148,6 +148,17 @@ def test_what_a_spreadsheet_exports_is_read(text: str) -> None:
     ]
 
 
+def test_prose_that_claims_a_size_is_said_not_to_be_read(tmp_path: Path) -> None:
+    """A reader of the report would otherwise think that it was judged."""
+    table = "\n\n| run | s/it |\n|--|--|\n| a | 1.00 |\n| b | 0.90 |\n"
+    asked = []
+    for text in ("Compiling makes it 2.5x faster.", "Measured on 4 devices."):
+        (tmp_path / "notes.md").write_text(text + table)
+        asked.append(read_table(tmp_path / "notes.md")[0]["questions"])
+
+    assert ["is not read" in " ".join(each) for each in asked] == [True, False]
+
+
 SUMMED_UP = "run,s/it\na,1.0\nb,0.5\nc,0.7\n"
 
 

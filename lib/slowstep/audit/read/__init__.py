@@ -29,6 +29,13 @@ __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_st
 TABLES = (".csv", ".tsv", ".md", ".markdown")
 LOGS = (".log", ".txt", ".out", ".err")
 
+OTHER_KINDS = {
+    (".xlsx", ".xls", ".ods"): "Save the sheet as CSV",
+    (".gz", ".zip", ".zst", ".xz", ".bz2", ".tar", ".tgz"): "Unpack it first",
+    (".html", ".htm", ".pdf", ".docx", ".ipynb"): "Save its table as CSV or Markdown",
+}
+"""Kinds of files that are not read, each with what to do."""
+
 MOST_ROWS = 2_000
 """The most rows of one audit. Each is held against each other one in some way."""
 
@@ -84,7 +91,8 @@ def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     if kind in LOGS:
         return read_table(path, columns) if looks_like_table(path) else read_log(path)
     known = ", ".join((".json", ".jsonl", *TABLES, *LOGS))
-    raise Unreadable(str(path), 1, 1, f"what kind of file is it? Known are {known}")
+    advice = next((f" {advice}." for kinds, advice in OTHER_KINDS.items() if path.suffix.lower() in kinds), "")
+    raise Unreadable(str(path), 1, 1, f"what kind of file is it?{advice} Known are {known}")
 
 
 def _tried(read: Any, problems: list[str]) -> list[Row]:

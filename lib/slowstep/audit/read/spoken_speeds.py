@@ -77,10 +77,20 @@ BAR_OR_BEFORE = re.compile(
 
 HINT = re.compile(
     r"\d ?[a-zµ]{1,12} ?(?:/|per\b)|[a-z] ?/ ?(?:s|sec|second|h|it|iter|step|sample|token|batch|epoch|img|image)s?\b|"
-    r"[_ ]per[_ ]|PerSec|time|sec\b|seconds|tps|tgs|ups|speed|throughput|duration",
+    r"[_ ]per[_ ]|PerSec|time|timing|took|step_avg|\bin \d|sec\b|seconds|tps|tgs|ups|speed|throughput|duration",
     re.IGNORECASE,
 )
 """What a line has that says a speed; most lines of most logs are looked at no further."""
+
+TOOK = re.compile(
+    rf"(?P<what>\d[\d,]{{0,12}} (?:steps|iterations|iters|batches|updates)|epoch (?:#|no\. ?)?\d{{1,6}}) "
+    rf"(?:took|in|done in|finished in|completed in) {NUMBER} ?(?P<unit>ms|s|secs?|seconds|min|minutes)\b",
+    re.IGNORECASE,
+)
+"""What took how long: `epoch 1 took 61.2 s`, `100 steps in 42.1 s`."""
+
+MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
+"""A utilisation whose name stands behind it: `56.8% bf16 MFU`."""
 
 LONGEST = 1_000
 """The characters of a line that are looked at."""
@@ -91,6 +101,9 @@ WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 SPEEDS = re.compile(r"seconds_per_(step|sample|token|epoch)|(steps|samples|tokens)_per_second(_per_device)?")
 BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")
 """Figures that are read beside a speed. Others, such as seconds in all, grow as training goes on."""
+
+STEP_AVERAGE = re.compile(r"step_avg|avg_step", re.IGNORECASE)
+"""The mean time of a step, whose unit stands behind it: `step_avg:78.40ms`."""
 
 ASKED = ("time", "duration", "speed", "throughput")
 """Names of speeds that could mean several things."""
@@ -196,6 +209,13 @@ def _said_in(line: str) -> Iterator[Said]:
         said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
         if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
             yield said
+    for match in TOOK.finditer(rest):
+        what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
+        said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
+        if said:
+            yield said
+    rest = TOOK.sub(";", rest)
+    yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
     for match in NAMED.finditer(rest):
         name, number = match["name"], match[2] + (match["unit"] or "")
         held, question = _meaning(name)
@@ -209,12 +229,25 @@ def _said_in(line: str) -> Iterator[Said]:
                 yield said
 
 
+def _of_a_log(question: str) -> str:
+    """Return a question without the advice on headers and cells, which a log has not."""
+    return question.split(" Write it in the header")[0]
+
+
+def _said_as(quantity: str, percent: str) -> Said:
+    return Said(name=quantity, shown=f"{percent}% {quantity}", known=(quantity, f"{percent}%"))
+
+
 def _said(name: str, cell: str, held: Column, shown: str) -> Said | None:
     """Return what a number says; None if it says nothing, as `0 tok/s` of a start."""
     try:
         known = figure(cell, held)
     except ValueError as error:
-        return None if re.match(r"[0.,]*(?![\d.,])", cell) else Said(name=name, shown=shown, question=str(error))
+        return (
+            None
+            if re.match(r"[0.,]*(?![\d.,])", cell)
+            else Said(name=name, shown=shown, question=_of_a_log(str(error)))
+        )
     return Said(name=name, shown=shown, known=known) if known else None
 
 
@@ -233,6 +266,8 @@ def _meaning(name: str) -> tuple[Column | None, str]:
 
     A name may be the path of a metric, `throughput/device/tokens_per_sec`, or follow other words, `step 10 tps`.
     """
+    if STEP_AVERAGE.fullmatch(name):
+        return Column("timed", "seconds_per_step"), ""
     *path, last = name.split("/")
     of_device = any(part.lower() in DEVICES for part in path)
     for part, shared in ((name, False), (last, of_device)):

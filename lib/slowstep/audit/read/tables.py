@@ -40,6 +40,7 @@ from slowstep.audit.read.courses import (
     step_of,
 )
 from slowstep.audit.read.midway import changed_midway
+from slowstep.audit.read.prose import unread_claims
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
@@ -95,7 +96,11 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
     Unreadable names line and column of what is missing, malformed or could mean several things.
     """
-    return table_rows(text_of(path), str(path), columns)
+    text = text_of(path)
+    found = table_rows(text, str(path), columns)
+    if path.suffix.lower() in (".md", ".markdown"):
+        found[0]["questions"] += unread_claims(text)
+    return found
 
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:

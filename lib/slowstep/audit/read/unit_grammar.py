@@ -22,7 +22,7 @@ TIMES = (
 
 THINGS = (
     dict.fromkeys(("it", "its", "iter", "iters", "iteration", "iterations", "step", "steps"), "step")
-    | dict.fromkeys(("batch", "batches", "update", "updates"), "step")
+    | dict.fromkeys(("batch", "batches", "ba", "update", "updates"), "step")
     | dict.fromkeys(("sample", "samples", "example", "examples", "ex"), "sample")
     | dict.fromkeys(("seq", "seqs", "sequence", "sequences"), "sample")
     | dict.fromkeys(("image", "images", "img", "imgs", "item", "items", "record", "records"), "sample")
