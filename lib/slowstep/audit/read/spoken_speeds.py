@@ -209,13 +209,14 @@ def _said_in(line: str) -> Iterator[Said]:
         said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
         if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
             yield said
-    for match in TOOK.finditer(rest):
+    for match in TOOK.finditer(rest) if " in " in rest or "took" in rest else ():
         what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
         said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
         if said:
             yield said
-    rest = TOOK.sub(";", rest)
-    yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
+        rest = rest.replace(match[0], ";")
+    if "fu" in rest.lower():
+        yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
     for match in NAMED.finditer(rest):
         name, number = match["name"], match[2] + (match["unit"] or "")
         held, question = _meaning(name)
