@@ -92,6 +92,8 @@ TOOK = re.compile(
 MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
 """A utilisation whose name stands behind it: `56.8% bf16 MFU`."""
 
+DIGITS = re.compile(r"\d+")
+
 LONGEST = 1_000
 """The characters of a line that are looked at."""
 
@@ -158,11 +160,9 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     of_steps: set[tuple[str, str]] = set()
     of_agents = 0
     for i, line in enumerate(lines):
-        low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
-        of_agents += of_agents < FEWEST and any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
-        if not HINT.search(line) or BAR_OR_BEFORE.search(line):
-            continue
-        if any(word in low for word in OTHERWISE) and OF_EVALUATION.search(line) and "train" not in low:
+        says_speed, says_agents = _kind(DIGITS.sub("0", line))
+        of_agents += says_agents
+        if not says_speed:
             continue
         for said in _said_in(line[:LONGEST]):
             if not said.known:
@@ -188,6 +188,17 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
             courses[quantity] = next(values for values in by_name.values() if middle(values) == figure)
     spoken.questions += changed_midway(courses)
     return spoken
+
+
+@functools.lru_cache(maxsize=4096)  # most lines of a log differ in their numbers alone
+def _kind(line: str) -> tuple[bool, bool]:
+    """Return whether a line may say a speed of training, and whether it is of reinforcement learning."""
+    low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
+    of_agents = any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
+    if not HINT.search(line) or BAR_OR_BEFORE.search(line):
+        return False, of_agents
+    evaluates = any(word in low for word in OTHERWISE) and OF_EVALUATION.search(line) and "train" not in low
+    return not evaluates, of_agents
 
 
 def _kept(name: str) -> str:
