@@ -92,6 +92,8 @@ TOOK = re.compile(
 MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
 """A utilisation whose name stands behind it: `56.8% bf16 MFU`."""
 
+DIGITS = re.compile(r"\d+")
+
 LONGEST = 1_000
 """The characters of a line that are looked at."""
 
@@ -158,11 +160,9 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     of_steps: set[tuple[str, str]] = set()
     of_agents = 0
     for i, line in enumerate(lines):
-        low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
-        of_agents += of_agents < FEWEST and any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
-        if not HINT.search(line) or BAR_OR_BEFORE.search(line):
-            continue
-        if any(word in low for word in OTHERWISE) and OF_EVALUATION.search(line) and "train" not in low:
+        says_speed, says_agents = _kind(DIGITS.sub("0", line))
+        of_agents += says_agents
+        if not says_speed:
             continue
         for said in _said_in(line[:LONGEST]):
             if not said.known:
@@ -190,6 +190,17 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     return spoken
 
 
+@functools.lru_cache(maxsize=4096)  # most lines of a log differ in their numbers alone
+def _kind(line: str) -> tuple[bool, bool]:
+    """Return whether a line may say a speed of training, and whether it is of reinforcement learning."""
+    low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
+    of_agents = any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
+    if not HINT.search(line) or BAR_OR_BEFORE.search(line):
+        return False, of_agents
+    evaluates = any(word in low for word in OTHERWISE) and OF_EVALUATION.search(line) and "train" not in low
+    return not evaluates, of_agents
+
+
 def _kept(name: str) -> str:
     """Return the name under which numbers of several lines belong together."""
     found = COUNTER.fullmatch(name)
@@ -209,13 +220,14 @@ def _said_in(line: str) -> Iterator[Said]:
         said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
         if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
             yield said
-    for match in TOOK.finditer(rest):
+    for match in TOOK.finditer(rest) if " in " in rest or "took" in rest else ():
         what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
         said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
         if said:
             yield said
-    rest = TOOK.sub(";", rest)
-    yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
+        rest = rest.replace(match[0], ";")
+    if "fu" in rest.lower():
+        yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
     for match in NAMED.finditer(rest):
         name, number = match["name"], match[2] + (match["unit"] or "")
         held, question = _meaning(name)
