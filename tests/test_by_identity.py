@@ -118,7 +118,8 @@ def test_loaders_of_earlier_epochs_are_gone_with_data_and_workers(
             train()
     finally:
         gc.enable()
-        survey.detach()
+        survey._patches.remove()
+        survey._late.remove()
         patches.remove()
 
     assert max(alive) <= 3

@@ -284,12 +284,14 @@ def test_a_call_stays_what_it_was(call: str, after: str | None) -> None:
 
 
 def test_a_call_is_found_under_another_name(tmp_path: Path) -> None:
-    """Its place tells which it is. What can't be edited is named, and so is all of a file that can't be parsed."""
+    """By the name that it was imported under; a call that only leads to it is none. What can't be edited is named."""
     change = made(1) | {"place": {"file": "", "line": 1, "column": 4}}
-    assert edited("a = DL(data)\n", [change]) == "a = DL(data, num_workers=4)\n"
+    imports = "from torch.utils.data import DataLoader as DL\n"
+    assert edited(f"a = DL(data)\n{imports}", [change]) == f"a = DL(data, num_workers=4)\n{imports}"
+    assert edited(f"a = model.train(data)\n{imports}", [change]) == f"a = model.train(data)\n{imports}"
     path = tmp_path / "train.py"
     for text, left in (("a = DL(data)\n", []), ("a = DL(data, **more)\n", [change]), ("def broken(:\n", [change])):
-        path.write_text(text)
+        path.write_text(text + imports)
         assert by_hand({path: [change]}) == left
 
 

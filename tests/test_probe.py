@@ -892,3 +892,32 @@ def test_losses_of_a_step_may_lie_on_several_devices() -> None:
         losses.add(torch.zeros((), device=device))
 
     assert torch.device("meta") == losses.step_ended()
+
+
+def test_losses_that_no_scaler_scaled_stay_as_they_are() -> None:
+    """A generator's loss is scaled, and its critic's is not; a keyword is as good as a place."""
+    weight = torch.ones(2, requires_grad=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    probe = Probe()
+    with probe.attached():
+        scaler.scale(outputs=weight.sum()).backward()
+        (3 * weight.sum()).backward()
+        torch.optim.SGD([weight], lr=0.0).step()
+
+    assert [8.0] == probe.losses.first
+
+
+def test_ranks_meet_where_optimizers_step_within_the_backward_pass() -> None:
+    """There is one for each weight; the boundary comes when no phase is open any more."""
+    weights = [torch.ones(2, requires_grad=True) for _ in range(2)]
+    boundaries: list[int] = []
+    probe = Probe(at_step_boundary=lambda: boundaries.append(probe.updates), together=True, meets_after=2)
+    with probe.attached():
+        optimizers = {weight: torch.optim.SGD([weight], lr=0.0) for weight in weights}
+        for weight, optimizer in optimizers.items():
+            weight.register_post_accumulate_grad_hook(lambda _, one=optimizer: one.step())
+        model = nn.Linear(2, 1)
+        for _ in range(3):
+            (model(weights[0]).sum() + weights[1].sum()).backward()
+
+    assert [0, 2, 4, 6] == boundaries

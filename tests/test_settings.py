@@ -141,7 +141,7 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
         ({"budget.rarest_stall": 0}, "budget.rarest_stall", "found 0; it must be at least 1."),
         ({"budget.observe_seconds": -5}, "budget.observe_seconds", "found -5.0; it must be 0 or more."),
         ({"processes": -2}, "processes", "found -2; it must be at least 1."),
-        ({"training_arguments.save_steps": -5}, "training_arguments.save_steps", "found -5; it must be above 0."),
+        ({"training_arguments.save_steps": -5}, "training_arguments.save_steps", "found -5; it must be 0 or more."),
         ({"training_arguments.logging_steps": 0}, "training_arguments.logging_steps", "it must be above 0."),
         (
             {"training_arguments.torch_compile_backend": False},

@@ -68,9 +68,8 @@ def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
     first = args[0] if args else next((v for v in kwargs.values() if isinstance(v, torch.Tensor)), None)
     if isinstance(first, torch.Tensor) and first.dim() == 2 and not first.is_floating_point():
         return Work(samples=first.shape[0], padded_tokens=first.numel(), useful_tokens=first.numel())
-    return count(
-        dict(enumerate(args)) | kwargs
-    )  # the arguments of a call are parts of a batch, and no list of examples
+    # the arguments of a call are parts of a batch, and no list of examples
+    return count(dict(enumerate(args)) | kwargs)
 
 
 def unwrapped(value: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-HELD = 2
-"""The objects without weak references (lists, tuples) that are kept alive: those of training and of a validation."""
+HELD = 4
+"""The objects without weak references (lists, tuples) that are kept alive: those of training, validation and test."""
 
 
 def reference(one: Any) -> Callable[[], Any]:
@@ -72,7 +72,10 @@ _next = itertools.count()
 
 
 def identity(one: Any) -> int:
-    """Return a number that stands for an object alone, also when it is gone: no other object ever gets it."""
+    """Return a number that stands for an object alone, also when it is gone: no other object ever gets it.
+
+    One without weak references that was asked about long ago gets another one (`HELD`).
+    """
     if one not in _numbers:
         _numbers[one] = next(_next)
     return _numbers[one]

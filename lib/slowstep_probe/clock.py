@@ -54,7 +54,7 @@ class HostClock:
         return self.mark()
 
     def ended(self, mark: float) -> float:
-        """Return this moment if devices had to be waited for: the program touched none before its first step."""
+        """Return this moment if devices are in use, after a wait for them: the last mark saw their launches alone."""
         if not devices.used():
             return mark
         devices.synchronize()

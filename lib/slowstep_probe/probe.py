@@ -324,7 +324,7 @@ class Probe:
         name: str,
         phase: str,
         before: Callable[..., int | None] = lambda *_, **__: None,
-        after: Callable[..., None] = lambda *_: None,
+        after: Callable[..., None] = lambda *_, **__: None,
     ) -> None:
         """Mark a phase around each call of a function of a class or a module, with what is done before and after it."""
 
@@ -336,7 +336,7 @@ class Probe:
             if self._thread.is_elsewhere(fetching=phase == "data"):
                 result = original(*args, **kwargs)
                 if phase == "data":
-                    after(result, *args)
+                    after(result, *args, **kwargs)
                 return result
             if phase in ("backward", "optimizer"):
                 self._outermost.goes_on()
@@ -349,7 +349,9 @@ class Probe:
                 raise
             finally:
                 self._leave()
-            after(result, *args)
+            after(result, *args, **kwargs)
+            if phase == "backward":  # optimizers may have stepped within it, one for each weight
+                self._meet_after_updates()
             return result
 
         self._patches.around(owner, name, marked)
@@ -469,7 +471,7 @@ class Probe:
         self._signed()
         self._step_ended()
 
-    def _gradients_dropped(self, *_: Any) -> None:
+    def _gradients_dropped(self, *_: Any, **__: Any) -> None:
         """Take gradients that were dropped for the end of a step, in a program without optimizers.
 
         Where there is one, they may be dropped within a step: after each sample whose gradient is clipped, or those of
@@ -497,9 +499,13 @@ class Probe:
             self._passes = 0
         self.batches, self._met = max(1, self._met), 0
         if self._meets_by_updates:
-            if self.updates % self.meets_after == 0:
-                self._boundary()
+            self._meet_after_updates()
         elif self._unannounced > WITHOUT_ASKING:
+            self._boundary()
+
+    def _meet_after_updates(self) -> None:
+        """Pass a boundary that is due, once all optimizers of a step have stepped and no phase is open any more."""
+        if self._meets_by_updates and self.updates % self.meets_after == 0:
             self._boundary()
 
     @property

@@ -31,7 +31,7 @@ def seen_training(
         "work": asdict(block.work),
         "micro_batches": probe.micro_batches,
         "batches": probe.batches,
-        "updates": round(probe.updates / steps),
+        "updates": round(probe.updates / max(1, steps)),
         "device": probe.device,
         "losses": probe.losses.first[:3],
         "facts": facts,

@@ -28,6 +28,8 @@ class StepLosses:
         """The losses before fp16's scaling, which keeps small gradients from vanishing, by what the scaling gave."""
         self._scaler: Any = None
         """The GradScaler that scaled losses in the step under way; None if none did."""
+        self._scaled = 0
+        """What it gave in this step that has not come to a backward pass by itself."""
 
     def __len__(self) -> int:
         """Return the number of backward passes in the step under way."""
@@ -51,6 +53,7 @@ class StepLosses:
         self._scaler = scaler
         for result, output in zip(_tensors(results), _tensors(outputs), strict=False):
             self._unscaled[result] = output.detach()
+            self._scaled += 1
 
     def add(self, loss: Any) -> None:
         """Add the loss of a backward pass to the step under way: a tensor, or a nest of them; of each its mean.
@@ -67,13 +70,19 @@ class StepLosses:
     def _mean_of(self, one: torch.Tensor) -> torch.Tensor | None:
         """Return the mean of a tensor as it was before it was scaled; None of one that holds no numbers to read.
 
-        A program may compute something from what was scaled, as its part of several micro-batches.
+        A program may compute something from what was scaled, as its part of several micro-batches. It did if a scaled
+        loss has not come to a pass by itself; where each has, another one was never scaled.
         """
         unscaled = self._unscaled.get(one)
+        if unscaled is not None:
+            self._scaled -= 1
+            return mean(unscaled)
         scale = getattr(self._scaler, "_scale", None)  # None of one that is disabled
-        found = mean(one if unscaled is None else unscaled)
-        scaled = unscaled is None and scale is not None and found is not None
-        return found / scale.to(found.device, non_blocking=True) if scaled else found
+        found = mean(one)
+        if not self._scaled or scale is None or found is None:
+            return found
+        self._scaled -= 1
+        return found / scale.to(found.device, non_blocking=True)
 
     def forget(self) -> None:
         """Drop what was added to the step under way."""
@@ -83,7 +92,7 @@ class StepLosses:
         """Put the losses of the step together, at least one, and return the device that they lie on."""
         self._last = _sum(self._parts)
         self._kept += [self._last] * (len(self._kept) < KEPT)
-        self._parts, self._scaler = [], None
+        self._parts, self._scaler, self._scaled = [], None, 0
         return self._last.device
 
 
@@ -97,9 +106,9 @@ def mean(values: torch.Tensor) -> torch.Tensor | None:
     if values.layout is not torch.strided or values.is_nested:
         return None
     values = values.real if values.is_complex() else values
-    if values.numel() == 1:
-        return values.clone()
     kind = torch.promote_types(values.dtype, torch.float32)
+    if values.numel() == 1:
+        return values.to(kind, copy=True)
     if values.device.type == "cpu" and values.is_contiguous() and values.numel() > PART:
         return torch.stack([part.sum(dtype=kind) for part in values.view(-1).split(PART)]).sum() / values.numel()
     return values.mean(dtype=kind)

@@ -345,8 +345,19 @@ class Watched:
         trainer, collecting = self.configurations.trainer, self._collector.seconds
         return seen_training(probe, self.survey, block, trainer, facts, self.steps, collecting)
 
+    def _tell_where_to_meet(self) -> None:
+        """Tell what decides where ranks can meet, and nothing that needs an answer of the device.
+
+        This rank may wait on its device for what another one sends, which has told already and will send no more.
+        """
+        if self.boundaries > 1 and self._told.acquire(blocking=False):
+            self._send({"asked": {"loads": self.probe.loader is not None, "updates": self._updates_of_a_step()}})
+
+    def _updates_of_a_step(self) -> int:
+        return round(self.probe.updates / max(1, self.steps))
+
     def _is_asked(self) -> bool:
-        """Return whether this rank is asked to tell what it has seen: others have told, and it may wait for them."""
+        """Return whether this rank is asked where it can meet others: they have told, and it may wait for them."""
         from slowstep_probe.processes.wire import wait
 
         wire = self.asked.get("wire")
@@ -362,7 +373,7 @@ class Watched:
         while time.monotonic() - self.began < self.asked["startup"] or self.boundaries > 1:
             time.sleep(0.1)
             if self._is_asked():
-                self.tell("")
+                self._tell_where_to_meet()
             if self.boundaries > 1 and time.monotonic() - self.began > self.asked["seconds"] + self.asked["startup"]:
                 break
         from slowstep_probe import places

@@ -73,7 +73,7 @@ def _by_hand(left: Sequence[Mapping[str, Any]], command: Command) -> list[str]:
     named = [f"{one['argument']}={one['after']!r}" for one in left]
     places = [f"{command.shown(one['place']['file'])}:{one['place']['line']}" for one in left]
     shown = "; ".join(f"{code(what)} at {code(place)}" for what, place in zip(named, places, strict=True))
-    return [f"**`{PATCH}` lacks these, since what those calls are given can't be told from the text:** {shown}."]
+    return [f"**`{PATCH}` lacks these, edit them by hand:** {shown}."]
 
 
 def _copied(settings: Settings, command: Command, folder: Path, same: bool) -> list[str]:

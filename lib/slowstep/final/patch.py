@@ -78,9 +78,8 @@ def _edited(source: str, changes: Sequence[Mapping[str, Any]]) -> tuple[str, lis
     """Return the source with the keywords of calls changed, and the changes that could not be made."""
     wrapper, lines = MetadataWrapper(cst.parse_module(source)), source.split("\n")
     asked = [_by_letters(one, lines) for one in changes]
-    wrapper.visit(named := _Counted(asked))
-    # under another name, which it was imported by, a call is known by its place alone
-    asked = [one if named.found[i] or not one["place"]["column"] else one | {"name": ""} for i, one in enumerate(asked)]
+    wrapper.visit(imports := _Imported())
+    asked = [one | {"names": imports.names_of(one["name"])} for one in asked]
     wrapper.visit(count := _Counted(asked))
     edit = _Keywords({i: one for i, one in enumerate(asked) if count.found[i] == 1})
     after = wrapper.visit(edit).code
@@ -93,6 +92,23 @@ def _by_letters(made: Mapping[str, Any], lines: Sequence[str]) -> Mapping[str, A
     line = lines[place["line"] - 1] if 0 < place["line"] <= len(lines) else ""
     letters = len(line.encode()[: place["column"]].decode(errors="ignore"))
     return {**made, "place": place | {"column": letters}}
+
+
+class _Imported(cst.CSTVisitor):
+    """Finds other names under which a module imports what it calls: `from torch.utils.data import DataLoader as DL`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: dict[str, set[str]] = {}
+
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
+        if node.asname is not None and isinstance(node.asname.name, cst.Name):
+            self.others.setdefault(_last_name(node.name), set()).add(node.asname.name.value)
+
+    def names_of(self, called: str) -> set[str]:
+        """Return the names by which this module may call a function, whose dotted name is `called`."""
+        last = called.rpartition(".")[2]
+        return {last, *self.others.get(last, ())}
 
 
 class _Counted(cst.CSTVisitor):
@@ -129,11 +145,9 @@ class _Keywords(cst.CSTTransformer):
 
 
 def _is_called(made: Mapping[str, Any], call: cst.Call, line: int, column: int) -> bool:
-    """Return whether a change was made in this call: by its name if it has one, and by its place as far as Python told
-    it."""
+    """Return whether a change was made in this call: by its name, and by its place as far as Python told it."""
     place = made["place"]
-    name = made["name"].rpartition(".")[2]
-    return place["line"] == line and place["column"] in (0, column) and name in ("", _last_name(call.func))
+    return place["line"] == line and place["column"] in (0, column) and _last_name(call.func) in made["names"]
 
 
 def _last_name(function: cst.BaseExpression) -> str:

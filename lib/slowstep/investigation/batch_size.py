@@ -68,7 +68,7 @@ def _measure(lab: Lab, value: int) -> BatchSize:
     contrast = combine(lab.settings, [(factor, factor.level(value, lab.settings.run))], lab.machine)
     measured = lab.compare(contrast, contrast.name, comparisons=SIZES, combines=False)
     verdict = measured.verdict
-    effect = verdict.effect if verdict.tells and verdict.outcome is not Outcome.NOT_TESTABLE else None
+    effect = verdict.effect if verdict.outcome is not Outcome.NOT_TESTABLE else None
     return BatchSize(
         value=value,
         ratio=effect.ratio if effect else None,

@@ -7,6 +7,7 @@ changes nothing.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -310,9 +311,10 @@ class Lab(Shown):
         return kept
 
     def _others(self, family: str, names: Sequence[str]) -> int:
-        """Return the comparisons of a family that were measured before, without those of `names`."""
+        """Return the comparisons of a family that were measured before those of `names`, however often it is asked."""
         known = self._families.get(family, {})
-        return sum(m.verdict.effect is not None for name, m in known.items() if name not in names)
+        before = itertools.takewhile(lambda name: name not in names, known)
+        return sum(known[name].verdict.effect is not None for name in before)
 
     @property
     def measured(self) -> list[Measured]:

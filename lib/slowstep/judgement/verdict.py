@@ -199,13 +199,10 @@ def judge(
     baseline, treatment = zip(*((p.baseline, p.treatment) for p in record.pairs), strict=True)
     read, left = result_of(record.pairs), _time_lost(record.treatment, treatment)
     had = {phase: share.mean for phase, share in _time_lost(record.baseline, baseline).items() if phase in PASSES}
-    outcome, reason = _weigh(read, minimum)
-    # a gain that is shown, and reaches a minimum effect below what counts as equal, is one
-    small = outcome is Outcome.SUPPORTED and read.reading is Reading.EQUAL
     verdict = replace(
         prior,
         effect=read.effect,
-        reading=Reading.FASTER if small else read.reading,
+        reading=read.reading,
         status=Status.OK,
         left={phase: share.lower for phase, share in left.items()},
         before=_shares(baseline) | had,
@@ -231,6 +228,7 @@ def judge(
                 "that: for this program it is other training"
             )
             return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
+    outcome, reason = _weigh(read, minimum)
     weighed = outcome
     if outcome is Outcome.REFUTED and read.effect.median and _fewer_stalls(record.pairs, minimum):
         outcome = Outcome.INCONCLUSIVE
@@ -251,6 +249,8 @@ def judge(
             "say what the change brings"
         )
     most = {phase: share.upper for phase, share in left.items()}
+    if outcome is Outcome.SUPPORTED and read.reading is Reading.EQUAL:  # it reaches a minimum effect of less than that
+        verdict = replace(verdict, reading=Reading.FASTER)
     return replace(verdict, outcome=outcome, reason=reason, left_at_most=most, tells=outcome is weighed)
 
 

@@ -55,7 +55,7 @@ REFUTED_AGAIN = "refuted by fresh ones"
 
 def _against(v: Verdict, fresh: Verdict) -> str:
     """Return what fresh pairs say against a supported change, as a clause; empty if they say nothing against it."""
-    if fresh.outcome is Outcome.REFUTED or fresh.effect.high < 1 + v.least:
+    if fresh.outcome is Outcome.REFUTED or (fresh.tells and fresh.effect.high < 1 + v.least):
         return REFUTED_AGAIN
     if fresh.outcome is Outcome.INCONCLUSIVE and fresh.tells and fresh.effect.high < v.effect.ratio:
         return f"not confirmed by fresh ones, which exclude that size ({span(fresh.effect)})"

@@ -93,7 +93,7 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path], wei
         values=settings.changes,
         feeding=settings.surveyed.feeding,
         epochs_end=bool(settings.run["loaders_by_turns"]),
-        meets_after=int(settings.run["meets_after"] or 0),
+        meets_after=list(settings.run["meets_after"] or ()),
         writable=own if settings.command.protected else [],
         # a checkpoint that is not thrown away could push out one of the user's
         events=[e for e in EVENTS if is_rare(settings.run, e)] if settings.command.protected else [],

@@ -52,6 +52,9 @@ AT_LEAST = {
     "training_arguments.per_device_eval_batch_size": 1,
     "training_arguments.gradient_accumulation_steps": 1,
     "training_arguments.dataloader_num_workers": 0,
+    "training_arguments.save_steps": 0,
+    "training_arguments.eval_steps": 0,
+    "training_arguments.logging_steps": 0,
     "training_arguments.dataloader_prefetch_factor": 1,
     "peft.r": 1,
     "job.price_per_hour": 0,
@@ -65,9 +68,6 @@ AT_LEAST = {
 
 ABOVE_ZERO = (
     "ddp.bucket_cap_mb",
-    "training_arguments.save_steps",
-    "training_arguments.logging_steps",
-    "training_arguments.eval_steps",
     "peft.lora_alpha",
     "job.samples",
     "job.epochs",
@@ -264,6 +264,8 @@ def _training(s: Settings) -> Iterator[Problem]:
     for name in ("gradient_checkpointing_kwargs", "accelerator_config"):
         if isinstance(s.training_arguments.get(name), str):
             yield at + name, "found a text; write it as a mapping, each key on a line of its own."
+    if s.training_arguments.get("logging_steps") == 0 and (s.training("logging_strategy") or "steps") == "steps":
+        yield at + "logging_steps", "found 0; it must be above 0. To log nothing, write logging_strategy: 'no'."
     if s.job.epochs and isinstance(most := s.training_arguments.get("max_steps"), int) and most > 0:
         yield at + "max_steps", f"training ends after {most} steps, and job.epochs says that it does not; remove one."
     if s.training("bf16") and s.training("fp16"):

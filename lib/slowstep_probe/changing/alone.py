@@ -45,21 +45,37 @@ def changed(
     interceptors.attach(patches, late)
     Launchers(own, launcher).attach(patches, late)
     settled: WeakSet[torch.nn.Module] = WeakSet()
+    depth = 0
+    """The passes that are under way."""
 
-    def called(module: torch.nn.Module | None, *_: object) -> bool:
-        if module is not None and module not in settled and any(p.requires_grad for p in module.parameters()):
-            settled.update(module.modules())
-            interceptors.flags.set()  # the program may have set them itself
-            interceptors.settle([module])
+    def begins(*_: object) -> bool:
+        nonlocal depth
+        depth += 1
+        for module in outermost.modules:  # a compiled function may call several
+            if module not in settled and any(p.requires_grad for p in module.parameters()):
+                settled.update(module.modules())
+                interceptors.flags.set()  # the program may have set them itself
+                interceptors.settle([module])
         return True
 
-    outermost = Outermost(called, lambda: outermost.seek(), is_inside=lambda: not torch.is_grad_enabled(), steps=SOUGHT)
+    def ends() -> None:
+        nonlocal depth
+        depth -= 1
+        if depth == 0:
+            outermost.seek()
+
+    outermost = Outermost(begins, ends, is_inside=lambda: depth > 0 or not torch.is_grad_enabled(), steps=SOUGHT)
     outermost.attach()
+    # a compiled function that goes on to a backward pass makes a forward pass, whatever it returns
+    patches.look(torch.autograd, "backward", lambda *_, **__: outermost.goes_on())
     steps = itertools.count(1)
 
     def after_a_step(*_: object) -> None:
-        if next(steps) <= SOUGHT:
+        number = next(steps)
+        if number < SOUGHT:
             outermost.step_ended()
+        elif number == SOUGHT:
+            outermost.remove()  # all models are known then
 
     stepped = register_optimizer_step_post_hook(after_a_step)
     try:

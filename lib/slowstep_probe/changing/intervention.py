@@ -49,8 +49,8 @@ class Intervention:
     """The periodic events that are too rare for a trial's steps, and that a Trainer is made to do when asked."""
     micro_batches: int = 0
     """The backward passes of an optimizer step, as the survey counted them; 0 if that is not known."""
-    meets_after: int = 0
-    """The optimizer steps after which ranks meet, where only some of them have a loader; else 0."""
+    meets_after: list[int] = field(default_factory=list)
+    """The optimizer steps after which each rank meets the others, where only some have a loader; else empty."""
     seed: int = 0
     """The seed of what the program does not seed itself."""
     weights: str = ""

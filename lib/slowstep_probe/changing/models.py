@@ -218,7 +218,8 @@ def _compile(model: torch.nn.Module, **given: Any) -> None:
 def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
     """Let a model compute under autocast. Copies do so, too; a model that is saved whole does not.
 
-    Where its call is compiled in place, hooks would break its graph, and autocast is entered around that call.
+    Where its call is compiled in place, hooks would break its graph, and autocast is entered around that call. A copy
+    of such a model has neither, as PyTorch copies no compiled call.
     """
     compiled = getattr(model, "_compiled_call_impl", None)
     if compiled is not None:

@@ -27,7 +27,7 @@ from slowstep_probe.processes.log import CappedLog
 from slowstep_probe.processes.memory_watch import MemoryWatch, go_first, most_held
 from slowstep_probe.processes.process_mark import is_dead
 from slowstep_probe.processes.scratch import remove_abandoned_folders, remove_folder
-from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
+from slowstep_probe.processes.tree import adopt_orphans, descendants, die_with_parent, end_descendants
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.secret import know
 
@@ -147,6 +147,8 @@ class _Watch:
     def finish(self) -> None:
         """End all that is left of the process tree, and report how the trial ended."""
         by_itself = self.code is not None
+        if by_itself and self.code == 0:  # helpers of multiprocessing and of trackers end a moment after it
+            self._let_others_end()
         left = end_descendants(os.getpid())
         self._collect()
         if self.log:
@@ -160,6 +162,12 @@ class _Watch:
         told = {"peak": self.memory.peak, "over": self.memory.over, "left": left if by_itself else 0}
         with contextlib.suppress(OSError):
             self.report.send(to_plain(Ended(code=self.code, **told)))
+
+    def _let_others_end(self) -> None:
+        deadline = time.monotonic() + LOOK_SECONDS
+        while descendants(os.getpid()) and time.monotonic() < deadline:
+            time.sleep(NAP_SECONDS)
+            self._collect()
 
     def _owner_is_gone(self) -> bool:
         """Return whether the measurer's process has ended. Its end of the wire is closed a moment before it is gone."""

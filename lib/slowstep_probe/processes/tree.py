@@ -55,9 +55,9 @@ def die_with_parent(parent: int) -> None:
 
 
 def end_descendants(pid: int, keep: Collection[int] = (), itself: bool = False) -> int:
-    """Kill all descendants of a process, and with `itself` the process, too; only `keep` and its descendants stay.
+    """Kill all descendants of a process, and return how many there were; only `keep` and its descendants stay.
 
-    How many there were is returned.
+    With `itself` the process is killed, too.
 
     Every process is stopped before any is killed, since one that still runs could start others in the meantime. Those
     that were started before are found in the next round, under their new parent if `pid` adopts orphans.

@@ -20,7 +20,7 @@ OTHERS_SECONDS = 2.0
 """The seconds that other ranks have once one has told."""
 
 ASKED_SECONDS = 1.0
-"""The seconds after which they are asked to tell at once, as those can't by themselves that wait for the first one."""
+"""The seconds that those have then that are asked where they can meet: who waits for the first one tells nothing."""
 
 
 def tell_together(ranks: Ranks, result: int) -> NoReturn:
@@ -39,8 +39,8 @@ def tell_together(ranks: Ranks, result: int) -> NoReturn:
             elif number not in told and each.over:
                 told[number] = {"ended": LOST if each.lost else f"it ended with status {each.code}"}
             if number in told and until == float("inf"):
-                until = time.monotonic() + OTHERS_SECONDS
-        if not asked and time.monotonic() > until - OTHERS_SECONDS + ASKED_SECONDS:
+                until = time.monotonic() + OTHERS_SECONDS + ASKED_SECONDS
+        if not asked and time.monotonic() > until - ASKED_SECONDS:
             asked = True
             _ask([each.wire for each in ranks.processes if each.rank.number not in told and not each.over])
         if any(each.over for each in ranks.processes):
@@ -52,7 +52,7 @@ def tell_together(ranks: Ranks, result: int) -> NoReturn:
 
 
 def _ask(wires: Sequence[Wire | FarWire]) -> None:
-    """Ask ranks to tell what they have seen so far."""
+    """Ask ranks where they can meet others."""
     for wire in wires:
         with contextlib.suppress(OSError):
             wire.send({"tell": True})
@@ -82,16 +82,26 @@ def _together(told: dict[int, dict[str, Any]], ranks: Sequence[Rank]) -> dict[st
             "step_seconds": seen[awaited]["step_seconds"],
             "processes": len(ranks),
             "ranks": {number: one["phases"] for number, one in seen.items()},
-            "meets_after": _meets_after(list(seen.values())),
+            "meets_after": _meets_after(told, len(ranks)),
             "work": _work_of_all(list(seen.values()), len(seen[awaited]["step_seconds"]), len(ranks)),
         }
     return found
 
 
-def _meets_after(seen: Sequence[dict[str, Any]]) -> int:
-    """Return the optimizer steps after which ranks can meet, where some draw from a loader and some do not; else 0."""
-    alike = len({one["loader"] is None for one in seen}) == 1
-    return 0 if alike else max(1, min(one["updates"] for one in seen))
+def _meets_after(told: dict[int, dict[str, Any]], ranks: int) -> list[int]:
+    """Return the optimizer steps after which each rank meets the others, where some draw from a loader and some do not.
+
+    It is empty where all do, or none does. Ranks that told nothing do as most optimizers: one step.
+    """
+    loads, updates = dict[int, bool](), dict[int, int]()
+    for number, one in told.items():
+        if training := one.get("training"):
+            loads[number], updates[number] = training["loader"] is not None, training["updates"]
+        elif asked := one.get("asked"):
+            loads[number], updates[number] = asked["loads"], asked["updates"]
+    if len(set(loads.values())) < 2:
+        return []
+    return [max(1, updates.get(number, 1)) for number in range(ranks)]
 
 
 def _work_of_all(seen: Sequence[dict[str, Any]], steps: int, ranks: int) -> dict[str, float | None]:

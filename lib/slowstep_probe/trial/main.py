@@ -163,11 +163,11 @@ class Trial:
         """The steps between the last block and the one that is open that came before steady ones."""
         self.together = self.rank is not None and self.rank.size > 1
         """True if this is one of several ranks."""
-        asked = launch.intervention
+        meets = launch.intervention.meets_after if launch.intervention and self.together else []
         self.probe = Probe(
             at_step_boundary=self.at_step_boundary,
             together=self.together,
-            meets_after=asked.meets_after if asked and self.together else 0,
+            meets_after=meets[self.rank.number] if meets else 0,
         )
         self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
         self.changes: Changes | None = None
