@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ class StepLosses:
         """The losses before fp16's scaling, which keeps small gradients from vanishing, by what the scaling gave."""
         self._scaler: Any = None
         """The GradScaler that scaled losses in the step under way; None if none did."""
-        self._scaled = 0
+        self._scaled = 0.0
         """What it gave in this step that has not come to a backward pass by itself."""
 
     def __len__(self) -> int:
@@ -51,9 +52,9 @@ class StepLosses:
 
     def _note_scaled(self, results: Any, scaler: Any, outputs: Any) -> None:
         self._scaler = scaler
-        for result, output in zip(_tensors(results), _tensors(outputs), strict=False):
-            self._unscaled[result] = output.detach()
-            self._scaled += 1
+        pairs = list(zip(_tensors(results), _tensors(outputs), strict=False))
+        self._unscaled.update((result, output.detach()) for result, output in pairs)
+        self._scaled += len(pairs) or math.inf  # of an iterator's losses nothing is known before they come
 
     def add(self, loss: Any) -> None:
         """Add the loss of a backward pass to the step under way: a tensor, or a nest of them; of each its mean.
