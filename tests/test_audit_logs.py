@@ -418,3 +418,12 @@ def test_numbers_that_no_run_has_never_crash(odd: str, tmp_path: Path) -> None:
 
     assert all(beside)
     assert all(alone)
+
+
+@pytest.mark.parametrize("name", ["Steps", "train", "Fine-tuning"])
+def test_a_short_bar_without_a_name_is_no_training_beside_a_longer_one(name: str, tmp_path: Path) -> None:
+    """A pipeline that draws samples has such a bar, within the training or behind it."""
+    sampling = run("", 1, 50, 50, 0.2)
+    (figures,) = read(run(name, 1, 500, 500, 1.42) + sampling, tmp_path)
+
+    assert (500, 1.42) == (float(figures["steps"]), float(figures["seconds_per_step"].split(" ")[0]))

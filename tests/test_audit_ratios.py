@@ -188,3 +188,21 @@ def test_a_faster_row_with_longer_epochs_is_doubted() -> None:
     assert "is it the same data" in " ".join(longer.questions)
     assert ["can't be decided from these figures", "holds"] == [str(f.claims[0].judgement) for f in (longer, shorter)]
     assert "same data" not in " ".join(shorter.questions)
+
+
+def test_a_ratio_may_be_one_of_a_column_that_was_not_read() -> None:
+    """Its header is no unit of this kit's, and its numbers give the ratio; without it the ratio is a fault."""
+    rows = [("1", "100", "72000", "1.00", "100%"), ("4", "392", "19800", "3.64", "91%")]
+    header = ("gpus", "samples_per_s", "train_time_s", "speedup", "efficiency")
+    whole = "".join(",".join(cells) + "\n" for cells in (header, *rows))
+    part = "".join(",".join((*cells[:2], *cells[3:])) + "\n" for cells in (header, *rows))
+
+    assert [] == faults(report(whole))
+    assert 2 == len(faults(report(part)))
+
+
+def test_an_efficiency_without_devices_is_another_one() -> None:
+    """That of padding is a share of real tokens, and to no row."""
+    table = "padding,tokens_per_s,efficiency\nmax_length,61200,38%\nlongest,60800,71%\n"
+
+    assert not any("efficienc" in question for question in report(table).questions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,27 @@ def test_points_in_time_without_steps_are_no_durations() -> None:
     assert all("seconds" not in run.given for run in found.runs)
     assert any("'total time (s)' is a point in time" in question for question in found.questions)
     assert all("seconds" in run.given for run in sound.runs)
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+def test_dates_beside_steps_are_points_in_time(form: str) -> None:
+    """Rows with dates of their own are one run, and its pace follows where no figure says a speed."""
+    began = datetime.datetime(2025, 3, 4, 10)
+    dates = [(began + datetime.timedelta(seconds=5 * n)).strftime(form) for n in range(1, 40)]
+    (timed,) = table_rows("step,timestamp,loss\n" + "".join(f"{10 * n},{d},2.1\n" for n, d in enumerate(dates)), "t")
+    (told,) = table_rows("step,timestamp,it/s\n" + "".join(f"{10 * n},{d},2.0\n" for n, d in enumerate(dates)), "t")
+
+    assert parse(timed["figures"]["seconds_per_step"]).meets(parse("0.50"))
+    assert ["steps_per_second"] == [*told["figures"]]
+
+
+@pytest.mark.parametrize("column", ["run", "metric"])
+def test_means_and_spreads_of_alike_runs_are_no_runs(column: str) -> None:
+    """Whatever the column is called that names them; a spread that is so small is no unit mistake."""
+    found = report(f"{column},it/s\nseed 1,3.42\nseed 2,3.38\nseed 3,3.45\nmean,3.417\nstd,0.035\n")
+
+    assert 3 == sum(len(run.repeats.get("steps_per_second", [0])) for run in found.runs)
+    assert [] == found.findings
 
 
 def test_steps_out_of_all_steps_are_the_course_of_a_run() -> None:

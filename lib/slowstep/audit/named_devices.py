@@ -43,5 +43,9 @@ def _counted(run: Run) -> tuple[int, str]:
     return (0, "") if several else (int(said[0][0]), f"'{said[0][1]}' says")
 
 
+SEVERAL_IN_ONE = re.compile(r"MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b", re.IGNORECASE)
+"""Parts that hold several devices, so that their number is none of devices."""
+
+
 def _numbers(text: str) -> set[str]:
-    return counted_in(text) | {*TIMES_A_DEVICE.findall(text)}
+    return set() if SEVERAL_IN_ONE.search(text) else counted_in(text) | {*TIMES_A_DEVICE.findall(text)}

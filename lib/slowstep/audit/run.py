@@ -105,6 +105,8 @@ class Run:
     """Columns of its table whose numbers could not be read."""
     unknown: Mapping[str, str]
     """Cells of its table that may say how it was made and were not read, by column."""
+    beside: Mapping[str, float]
+    """Numbers beside its figures that were not read, by column."""
     bases: Sequence[str]
     """Ratios to another row that its table does not state for it, as for the row that they are to."""
     left_open: Sequence[str]
@@ -292,6 +294,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         from_file=from_file,
         unread=row.unread,
         unknown=row.unknown,
+        beside=row.beside,
         bases=row.bases,
         left_open=row.questions,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),

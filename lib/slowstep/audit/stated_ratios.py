@@ -56,6 +56,8 @@ def unchecked_ratios(runs: Sequence[Run]) -> list[str]:
     for quantity, what in ((SPEED_UP, "speed-ups"), (EFFICIENCY, "scaling efficiencies")):
         stating = [run for run in runs if run.measured and (quantity in run.given or quantity in run.bases)]
         given = [run for run in stating if quantity in run.given]
+        if quantity == EFFICIENCY and not any("devices" in run.given for run in runs):
+            continue  # that of something else, as of padding
         if given and not _bases(stating, quantity) and not any(r.given[quantity].meets(UNITS[quantity]) for r in given):
             found.append(
                 f"Which row are the {what} to, as that of '{given[0].label}' ({given[0].given[quantity]})? No row says "
@@ -121,6 +123,12 @@ def _unlike(run: Run, said: Figure, references: Sequence[Run], quantity: str) ->
         allowed += [whole, whole * by] if unit in OF_STEPS else [whole]
     if quantity == EFFICIENCY:
         gains = [(r, 100 * gain / several[r.label], unit) for r, gain, unit in gains if r.label in several]
+    allowed += [
+        100 * ratio / several[r.label] if quantity == EFFICIENCY else ratio
+        for r in references
+        for ratio in _beside(r, run)
+        if quantity != EFFICIENCY or r.label in several
+    ]
     if not gains or any(gain.gap(said) <= CONSEQUENCE for gain in allowed):
         return []
     reference, gain, unit = gains[0]
@@ -134,6 +142,14 @@ def _unlike(run: Run, said: Figure, references: Sequence[Run], quantity: str) ->
         if gain.low > 1 and (said - 1).meets(saved):
             text += f"; {percentage(saved.middle)} is the time that it saves"
     return [Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text)]
+
+
+def _beside(a: Run, b: Run) -> Iterator[Figure]:
+    """Yield the ratios, either way round, of numbers that were not read, which may be times by other names."""
+    for name, value in b.beside.items():
+        other = a.beside.get(name, 0.0)
+        if value > 0 and other > 0:
+            yield from (exact(value / other), exact(other / value))
 
 
 def _gains(a: Run, b: Run) -> Iterator[tuple[Figure, str]]:

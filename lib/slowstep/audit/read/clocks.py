@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from slowstep.audit.read.columns import seconds_of
@@ -30,9 +31,21 @@ def points_in_time(header: str, cells: Sequence[str]) -> list[float | None]:
     """Return the points in time that a column holds, in seconds since 1970; empty if it holds something else."""
     values = [number(cell) for cell in cells if cell.strip()] if OF_A_TIME.search(header) else []
     if not values or None in values:
-        return []
+        return [_moment(cell) for cell in cells] if values and all(map(_moment, filter(str.strip, cells))) else []
     unit = next((u for u, (low, high) in CLOCKS.items() if all(low <= value < high for value in values)), 0.0)
     return [number(cell) * unit if cell.strip() else None for cell in cells] if unit else []
+
+
+def _moment(cell: str) -> float | None:
+    """Return the seconds since 1970 of a date with its time, `2025-03-04 10:00:05` or ISO's `T`; else None."""
+    text = cell.strip()
+    if len(text) < len("2025-03-04 10:00") or not text[:4].isdigit():
+        return None
+    try:
+        found = datetime.fromisoformat(text.replace(",", "."))
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def passed_in(header: str, cells: Sequence[str]) -> list[float | None]:

@@ -26,8 +26,11 @@ EPOCH = "epoch"
 BESIDE_POSITION = {EPOCH, "learning_rate", "lr", "percentage", "remaining_time", "eta"}
 """Headers of columns that change as training goes on, and so are no settings of a run beside a step column."""
 
-PASSING = re.compile(r"[\d.,]+\s?%|\d[\d,]*\s?/\s?\d[\d,]*|[\d:.,]+(?: ?[dhms]\b[ \d.]*)+|\d+(?::\d\d)+")
-"""Cells that change as training goes on and are no words of a run: `5.32%`, `5/94`, `6m 44s`, `0:01:10`."""
+PASSING = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|"
+    r"[\d.,]+\s?%|\d[\d,]*\s?/\s?\d[\d,]*|[\d:.,]+(?: ?[dhms]\b[ \d.]*)+|\d+(?::\d\d)+"
+)
+"""Cells that change as training goes on and are no words of a run: `5.32%`, `5/94`, `6m 44s`, `0:01:10`, dates."""
 
 SETTLED = 0.5
 """The share of a course, from its beginning on, that does not count, since the first steps include the start."""

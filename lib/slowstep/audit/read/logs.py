@@ -21,7 +21,7 @@ from slowstep.audit.read.stretches import BEHIND, Stretch
 from slowstep.audit.relations import TITLES
 from slowstep.text.sentences import capitalised
 
-TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
+TRAINING = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
 
 BEFOREHAND = re.compile(r"load|token|map|cach|download|fetch|build|generat", re.IGNORECASE)
@@ -134,7 +134,11 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     outer = outer_bars(stretches)
     inner = [s for s in stretches if (s.name, s.total) not in outer]
     by_steps = [s for s in inner if s.counts == "step"]
-    own = [s for s in by_steps if not s.name] or [s for s in by_steps if _of_training(s.name, bool(outer))]
+    nameless, named = [s for s in by_steps if not s.name], [s for s in by_steps if s.name and _of_training(s.name)]
+    # a longer bar that is named as a training's is one, and what has no name beside it is a sampling or an evaluation
+    longest = max((s.total for s in nameless), default=0)
+    own = named if max((s.total for s in named), default=0) > longest else nameless
+    own = own or [s for s in by_steps if _of_training(s.name, bool(outer))]
     own = own or [s for s in inner if _of_training(s.name)]  # of samples, as are those that map a data set
     own = own or [s for s in inner if s.counts == "token" and not s.name]
     if not own:

@@ -10,26 +10,30 @@ from dataclasses import replace
 from slowstep.audit.figures import figure
 from slowstep.settings.reported import Row
 
-SUMMARY = re.compile(
-    r"\W*(?:average|avg|mean|median|total|sum|overall|geo(?:metric )?mean|std(?:ev| dev)?)s?\W*",
+MIDDLE = re.compile(r"\W*(?:average|avg|mean|median|overall|geo(?:metric )?mean)s?\W*", re.IGNORECASE)
+SUM = re.compile(r"\W*(?:total|sum|overall)s?\W*", re.IGNORECASE)
+SPREAD = re.compile(
+    r"\W*(?:std|stdev|std\.? ?dev(?:iation)?|standard deviation|std\.? ?err(?:or)?|standard error|sem|min(?:imum)?|"
+    r"max(?:imum)?|cv|95 ?% ?ci)\W*",
     re.IGNORECASE,
 )
-"""The names of rows that may sum up the others."""
+"""The names of rows that may sum up the others: by a middle, by a sum, and by how far they are apart."""
 
 OFF = 0.02
 """The share by which a figure may be off that sums up others, as authors round in between."""
 
-ALIKE = 1.05
-"""The ratio up to which figures are so alike that any of them is about their mean."""
+ALIKE, SAME = 1.05, 0.002
+"""The ratio up to which figures are so alike that any of them is about their mean, and the share by which a mean of
+such figures may be off."""
 
 
 def without_summaries(rows: Sequence[Row], kept: Collection[str]) -> list[Row]:
     """Return the rows of a table without those that sum up the others, which the first row then tells.
 
-    Such rows stand at the end, are called so, and have a figure that is a sum, a mean or the like of the others'. Those
-    whose names are to be `kept`, as claims are about them, stay.
+    Such rows stand at the end, are called so, and have a figure that is a sum or a mean of the others'. Rows of spreads
+    are none whatever their figures. Those whose names are to be `kept`, as claims are about them, stay.
     """
-    of_runs = [i for i, row in enumerate(rows) if not SUMMARY.fullmatch(row.label)]
+    of_runs = [i for i, row in enumerate(rows) if not any(_called(row, kind) for kind in (MIDDLE, SUM, SPREAD))]
     runs, behind = [rows[i] for i in of_runs], rows[max(of_runs, default=-1) + 1 :]
     left_out = [row for row in behind if row.label not in kept and len(runs) > 1 and _sums_up(row, runs)]
     if not left_out:
@@ -40,14 +44,24 @@ def without_summaries(rows: Sequence[Row], kept: Collection[str]) -> list[Row]:
     return [replace(first, questions=[*first.questions, told]), *others]
 
 
+def _called(row: Row, kind: re.Pattern[str]) -> bool:
+    """Return whether a row is called so: by its name, or by a word in a column that was not read."""
+    return any(kind.fullmatch(text) for text in (row.label, *row.unknown.values()))
+
+
 def _sums_up(row: Row, runs: Sequence[Row]) -> bool:
+    if _called(row, SPREAD):
+        return True
     for name, text in row.figures.items():
         values = [_value(other.figures[name]) for other in runs if name in other.figures]
         said = _value(text)
-        if said is None or None in values or len(values) < 2 or min(values) <= 0 or max(values) <= ALIKE * min(values):
+        if said is None or None in values or len(values) < 2 or min(values) <= 0:
             continue
-        ways = (sum, statistics.fmean, statistics.median, statistics.geometric_mean, statistics.stdev)
-        if any(abs(way(values) - said) <= OFF * said for way in ways):
+        if _called(row, SUM) and abs(sum(values) - said) <= OFF * said:
+            return True
+        off = OFF if max(values) > ALIKE * min(values) else SAME
+        ways = (statistics.fmean, statistics.median, statistics.geometric_mean)
+        if _called(row, MIDDLE) and any(abs(way(values) - said) <= off * said for way in ways):
             return True
     return False
 

@@ -34,6 +34,7 @@ from slowstep.audit.read.courses import (
     EPOCH,
     courses_of,
     measured_in,
+    number,
     of_each_epoch,
     position_of,
     repeat_key,
@@ -332,14 +333,15 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
 
 
 def _row(
-    cells: Sequence[Cell], held: Sequence[Column], header: Sequence[Cell], source: str, number: int
+    cells: Sequence[Cell], held: Sequence[Column], header: Sequence[Cell], source: str, at_row: int
 ) -> dict[str, Any]:
     if len(cells) != len(held):
-        line = cells[0][1] if cells else header[0][1] + number
+        line = cells[0][1] if cells else header[0][1] + at_row
         many = f"{len(held)} cell{'s' * (len(held) != 1)}"
         raise Unreadable(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
     unknown: dict[str, str] = {}
+    beside: dict[str, float] = {}
     bases = [one.name for (text, *_), one in zip(cells, held, strict=True) if one.kind == "stated" and is_base(text)]
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
@@ -348,6 +350,8 @@ def _row(
             unknown[one.name] = plain(text)
         elif one.kind in ("ignored", "open") and may_be_setting(plain(name), plain(text)):
             unknown[plain(name)] = plain(text)
+        if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None:
+            beside[shortened(plain(name))] = value
         if one.kind in ("label", "factor", "ignored"):
             continue
         setting = one.kind == "setting"
@@ -360,10 +364,10 @@ def _row(
         said = OUT_OF_MEMORY.search(plain(text)) if measured else ONLY_OUT_OF_MEMORY.fullmatch(plain(text))
         failed, remarked = failed or (measured and bool(said)), remarked or (not setting and bool(said))
         places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
-    label = shortened(" ".join(filter(None, labels))) or f"row {number}"
+    label = shortened(" ".join(filter(None, labels))) or f"row {at_row}"
     unknown = {shortened(name): shortened(text) for name, text in unknown.items()}
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
-    known |= {"named": any(labels), "unknown": unknown, "bases": bases, "questions": []}
+    known |= {"named": any(labels), "unknown": unknown, "bases": bases, "questions": [], "beside": beside}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
