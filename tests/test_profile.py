@@ -277,23 +277,27 @@ def with_an_alarm(act: Callable[[], None]) -> None:
 def test_time_in_python_is_seen_as_that_of_an_operator(
     run: Callable[[Callable[[], None]], None], code: Callable[[], None], near: float
 ) -> None:
-    """A thread alone gets the interpreter late, and least where it is let go of for moments: Python is seen less."""
-    spent, found = {code.__name__: 0.0, "operator": 0.0}, []
+    """A thread alone gets the interpreter late, and least where it is let go of for moments: Python is seen less.
 
-    def train() -> None:
-        places = Places(lambda: 0)
+    The middle one of three looks counts, since something else may keep the cores busy in one of them.
+    """
+    off: list[float] = []
+
+    def look() -> None:
+        spent, places = {code.__name__: 0.0, "operator": 0.0}, Places(lambda: 0)
         places.begin()
-        while sum(spent.values()) < 1.5:
+        while sum(spent.values()) < 0.8:
             for act in (code, operator):
                 began = time.perf_counter()
                 act()
                 spent[act.__name__] += time.perf_counter() - began
-        found.extend(places.stop(["other"]))
+        seen = sum(p.share for p in places.stop(["other"]) if p.where.endswith(f" in {code.__name__}"))
+        off.append(abs(seen - spent[code.__name__] / sum(spent.values())))
 
-    run(train)
-    seen = {name: sum(p.share for p in found if p.where.endswith(f" in {name}")) for name in spent}
+    for _ in range(3):
+        run(look)
 
-    assert seen[code.__name__] == pytest.approx(spent[code.__name__] / sum(spent.values()), abs=near)
+    assert sorted(off)[1] <= near
 
 
 def train_step(at: Callable[[str], None]) -> None:
