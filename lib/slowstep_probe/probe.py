@@ -331,8 +331,8 @@ class Probe:
         def marked(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(*args, **kwargs)
-            if phase == "backward" and self._depth == 0:
-                self._thread.is_here()
+            if phase == "backward":
+                self._trains_here()
             if self._thread.is_elsewhere(fetching=phase == "data"):
                 result = original(*args, **kwargs)
                 if phase == "data":
@@ -355,6 +355,11 @@ class Probe:
             return result
 
         self._patches.around(owner, name, marked)
+
+    def _trains_here(self) -> None:
+        """Take this thread for the one that trains, unless another one is within a phase."""
+        if self._depth == 0:
+            self._thread.is_here()
 
     def _is_within_or_elsewhere(self) -> bool:
         return self._depth > 0 or self._thread.is_elsewhere()
@@ -421,8 +426,7 @@ class Probe:
 
     def _optimizer_steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Enter the optimizer, and leave it while it calls a closure; returns its arguments with such a closure."""
-        if self._depth == 0:
-            self._thread.is_here()
+        self._trains_here()
         if self._thread.is_elsewhere():
             return None
         self._outermost.goes_on()
@@ -525,8 +529,8 @@ class Probe:
         if self._thread.is_elsewhere():
             return False
         training = torch.is_grad_enabled() and not (self._depth == 0 and self._modes.only_looks(module))
-        if training and self._thread.number is None and self._depth == 0:
-            self._thread.is_here()
+        if training and self._thread.number is None:
+            self._trains_here()
         self._leave_failed_optimizer()
         if self._depth == 0 and not training:
             self.fetched.look_begins()

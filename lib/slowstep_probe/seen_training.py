@@ -17,13 +17,13 @@ from slowstep_probe.survey import Survey
 
 
 def seen_training(
-    probe: Probe, survey: Survey, block: Block, trainer: Any, facts: dict[str, Any], steps: int, collecting: float
+    probe: Probe, survey: Survey, block: Block, trainer: Any, facts: dict[str, Any], updates: int, collecting: float
 ) -> dict[str, Any]:
     """Return what was seen, as plain data.
 
     `block` holds the steps that were timed, `trainer` is transformers' Trainer if the program has one, `facts` are what
-    the live objects tell, `steps` counts all steps so far, and `collecting` is the seconds that Python's garbage
-    collector took in the block.
+    the live objects tell, `updates` counts the optimizer steps in one step, and `collecting` is the seconds that
+    Python's garbage collector took in the block.
     """
     found = {
         "step_seconds": block.step_seconds,
@@ -31,7 +31,7 @@ def seen_training(
         "work": asdict(block.work),
         "micro_batches": probe.micro_batches,
         "batches": probe.batches,
-        "updates": round(probe.updates / max(1, steps)),
+        "updates": updates,
         "device": probe.device,
         "losses": probe.losses.first[:3],
         "facts": facts,

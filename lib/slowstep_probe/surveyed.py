@@ -343,7 +343,7 @@ class Watched:
         if self.exchange:
             facts |= looking(self.exchange.facts)(probe.models, probe.loader) or {}
         trainer, collecting = self.configurations.trainer, self._collector.seconds
-        return seen_training(probe, self.survey, block, trainer, facts, self.steps, collecting)
+        return seen_training(probe, self.survey, block, trainer, facts, self._updates_of_a_step(), collecting)
 
     def _tell_where_to_meet(self) -> None:
         """Tell what decides where ranks can meet, and nothing that needs an answer of the device.
