@@ -43,7 +43,7 @@ def patch(by_file: Mapping[Path, Sequence[Mapping[str, Any]]], command: Command)
 
 
 def by_hand(by_file: Mapping[Path, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
-    """Return those of these changes that a patch can't hold, as what the call is given can't be told from its text."""
+    """Return those of these changes that the patch lacks: their call is not found, or its text does not tell enough."""
     return [one for path, changes in by_file.items() for one in _edited_file(path, changes)[2]]
 
 
