@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from slowstep.judgement.intervals import paired
@@ -24,14 +26,20 @@ PLAIN_STEPS = 25
 PLAIN_WIDTH = 1024
 """The width of the plain loop's layers, by which a step takes about 20 ms on one core."""
 
+NARROW = 64
+"""The width by which a step takes about 1 ms, most of it on the host: what the probe takes there shows in it."""
+
+FIRST_STEPS = 3
+"""The steps of a block that are not timed: in them the probe looks for the model, which it does once in a run."""
+
 
 def measure() -> dict[str, object]:
     """For people: `make bench`."""
-    found, plain = cost(), plain_cost()
+    plain = plain_loop(PLAIN_WIDTH)
     return {
-        **_shown(found),
-        "marks of one step, µs": round(1e6 * found["marks_seconds"], 1),
-        "plain loop": _shown(plain),
+        **_shown(cost()),
+        "plain loop": _shown(_paired(_totals(plain), PLAIN_STEPS)),
+        "added to a step of 1 ms, µs": added(),
     }
 
 
@@ -94,11 +102,14 @@ def cost() -> dict[str, float]:
         workload.build_trainer()
         workload.trainer.add_callback(Alternate())
         workload.train()
-    return _paired(blocks, STEPS) | {"marks_seconds": _marks()}
+    return _paired(blocks, STEPS)
 
 
-def plain_cost() -> dict[str, float]:
-    """The same for a loop that a person wrote: a DataLoader, layers, AdamW, steps of about 20 ms."""
+def plain_loop(width: int) -> list[tuple[bool, list[float]]]:
+    """Train a loop that a person wrote: a DataLoader, layers of a width, AdamW.
+
+    Returns the seconds of each block's steps, and whether the probe was attached to it.
+    """
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
@@ -106,26 +117,25 @@ def plain_cost() -> dict[str, float]:
 
     torch.manual_seed(0)
     samples, classes = 32, 10
-    layers = [torch.nn.Sequential(torch.nn.Linear(PLAIN_WIDTH, PLAIN_WIDTH), torch.nn.ReLU()) for _ in range(4)]
-    model = torch.nn.Sequential(*layers, torch.nn.Linear(PLAIN_WIDTH, classes))
+    layers = [torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.ReLU()) for _ in range(4)]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(width, classes))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    count = samples * (PLAIN_STEPS + 1)
-    data = TensorDataset(torch.randn(count, PLAIN_WIDTH), torch.randint(classes, (count,)))
+    count = samples * (PLAIN_STEPS + FIRST_STEPS)
+    data = TensorDataset(torch.randn(count, width), torch.randint(classes, (count,)))
     loader = DataLoader(data, batch_size=samples)
 
-    def block() -> float:
-        """Train over the loader once, and return the seconds of all steps but the first."""
-        began = 0.0
-        for i, (inputs, labels) in enumerate(loader):
-            if i == 1:
-                began = time.perf_counter()
+    def block() -> list[float]:
+        """Train over the loader once."""
+        ended = [time.perf_counter()]
+        for inputs, labels in loader:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(inputs), labels).backward()
             optimizer.step()
-        return time.perf_counter() - began
+            ended.append(time.perf_counter())
+        return [b - a for a, b in pairwise(ended)][FIRST_STEPS:]
 
     order = random.Random(0)
-    blocks: list[tuple[bool, float]] = []
+    blocks: list[tuple[bool, list[float]]] = []
     for _ in range(3):
         block()
     for _ in range(PAIRS):
@@ -138,7 +148,26 @@ def plain_cost() -> dict[str, float]:
             with probe.attached():
                 probe.open()
                 blocks.append((True, block()))
-    return _paired(blocks, PLAIN_STEPS)
+    return blocks
+
+
+def _totals(blocks: list[tuple[bool, list[float]]]) -> list[tuple[bool, float]]:
+    return [(attached, sum(seconds)) for attached, seconds in blocks]
+
+
+def added() -> dict[str, float]:
+    """Return the microseconds that the probe adds to a median step: in the median pair of blocks, and the middle half.
+
+    In a step of 1 ms what the host does shows, however noisy the machine is.
+    """
+    blocks = plain_loop(NARROW)
+    medians = [(attached, statistics.median(seconds)) for attached, seconds in blocks]
+    differences = [
+        1e6 * ((b - a) if attached else (a - b))
+        for (_, a), (attached, b) in zip(medians[::2], medians[1::2], strict=True)
+    ]
+    low, middle, high = statistics.quantiles(differences, n=4)
+    return {"added_microseconds": middle, "added_low": low, "added_high": high}
 
 
 def _paired(blocks: list[tuple[bool, float]], steps: int) -> dict[str, float]:
@@ -161,23 +190,3 @@ def _paired(blocks: list[tuple[bool, float]], steps: int) -> dict[str, float]:
         "cost_low": effect.low - 1,
         "cost_high": effect.high - 1,
     }
-
-
-def _marks() -> float:
-    """Seconds that the probe's own calls take in a step of the built-in workload: what it does, without the noise."""
-    import torch
-
-    from slowstep_probe import batch_work
-    from slowstep_probe.probe import Probe
-
-    probe = Probe()
-    batch = {"input_ids": torch.ones(4, 192, dtype=torch.long), "attention_mask": torch.ones(4, 192, dtype=torch.long)}
-    batch["labels"] = batch["input_ids"]
-    probe.open()
-    began = time.perf_counter()
-    for _ in range(1000):
-        for phase in ("data", "host_to_device", "forward", "backward", "optimizer", "optimizer", "optimizer", "other"):
-            probe._enter(phase)
-            probe._leave()
-        batch_work.count(batch)
-    return (time.perf_counter() - began) / 1000

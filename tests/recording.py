@@ -70,7 +70,7 @@ def record(train: Callable[[], None], steps: int, clock: Clock | None = None) ->
             probe.open()
         if boundaries == steps:
             block, _ = probe.close()
-            taken.append(Recorded(block, probe.losses.first, time.perf_counter() - began))
+            taken.append(Recorded(block, probe.steps.losses.first, time.perf_counter() - began))
             raise _Enough
         boundaries += 1
 

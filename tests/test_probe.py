@@ -836,11 +836,11 @@ def test_a_loss_that_was_scaled_is_kept_as_it_was_before(goes_back: Callable, ke
         weight = torch.ones((), requires_grad=True)
         for loss in goes_back(scaler.scale, weight * 1.0, weight * 2.0):
             torch.autograd.backward(loss)
-        probe.losses.step_ended()
+        probe.steps.losses.step_ended()
         (weight * 5.0).backward()
-        probe.losses.step_ended()
+        probe.steps.losses.step_ended()
 
-    assert [kept, 5.0] == probe.losses.first
+    assert [kept, 5.0] == probe.steps.losses.first
 
 
 @pytest.mark.parametrize(
@@ -904,14 +904,14 @@ def test_losses_that_no_scaler_scaled_stay_as_they_are() -> None:
         (3 * weight.sum()).backward()
         torch.optim.SGD([weight], lr=0.0).step()
 
-    assert [8.0] == probe.losses.first
+    assert [8.0] == probe.steps.losses.first
 
 
 def test_ranks_meet_where_optimizers_step_within_the_backward_pass() -> None:
     """There is one for each weight; the boundary comes when no phase is open any more."""
     weights = [torch.ones(2, requires_grad=True) for _ in range(2)]
     boundaries: list[int] = []
-    probe = Probe(at_step_boundary=lambda: boundaries.append(probe.updates), together=True, meets_after=2)
+    probe = Probe(at_step_boundary=lambda: boundaries.append(probe.steps.updates), together=True, meets_after=2)
     with probe.attached():
         optimizers = {weight: torch.optim.SGD([weight], lr=0.0) for weight in weights}
         for weight, optimizer in optimizers.items():

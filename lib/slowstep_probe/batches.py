@@ -38,6 +38,8 @@ class Batches:
         self._count = itertools.count()
         self._asked: int | None = None
         """Number of the iterator that was asked last."""
+        self._asked_iterator: Callable[[], Any] = lambda: None
+        """That iterator."""
         self.training: set[int | None] = set()
         """Numbers of the iterators whose batches were trained on."""
         self._fed: set[int | None] = set()
@@ -103,6 +105,9 @@ class Batches:
 
         Asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next.
         """
+        if self._asked is not None and self._asked_iterator() is iterator:
+            return
+        self._asked_iterator = reference(iterator)
         self.workers.belong_to(iterator)
         self._source = self._fetched.setdefault(iterator, deque(maxlen=AHEAD))
         self._asked, self._asked_loader = self.number(iterator), self._of.get(iterator, lambda: None)

@@ -18,6 +18,8 @@ class Modes:
     def __init__(self) -> None:
         self._were: WeakSet[torch.nn.Module] = WeakSet()
         """The modules that were called in training mode. A frozen network that never was belongs to the step."""
+        self._learning: WeakSet[torch.nn.Module] = WeakSet()
+        """The modules that were called and have parameters."""
         self._now = True
         """The mode of the module that was called last. One without parameters, as a loss, has that of the model."""
         self._met: set[bool] = set()
@@ -30,12 +32,18 @@ class Modes:
 
         That of a function whose module is not known has the mode of the module that was called last.
         """
-        if module is not None and next(module.parameters(), None) is not None:
+        if module is not None and self._learns(module):
             if module.training:
                 self._were.add(module)
             self._now = module.training or module not in self._were
         self._met.add(self._now)
         return not self._now and self._trained == {True}
+
+    def _learns(self, module: torch.nn.Module) -> bool:
+        """Return whether a module has parameters. To look for them takes a while, so it is looked once for each."""
+        if module not in self._learning and next(module.parameters(), None) is not None:
+            self._learning.add(module)
+        return module in self._learning
 
     def backward(self) -> None:
         """Note a backward pass."""

@@ -24,7 +24,7 @@ SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "seq
 
 def observed(probe: Probe) -> dict[str, Any]:
     """Return facts by name. Facts about an object that the training does not have are left out."""
-    found: dict[str, Any] = {"gradient_accumulation_steps": max(1, probe.micro_batches)}
+    found: dict[str, Any] = {"gradient_accumulation_steps": max(1, probe.steps.micro_batches)}
     if probe.device is not None:
         found["device"] = probe.device
     if probe.loader is not None:
@@ -55,7 +55,7 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
         if type(draws := draws_batches(loader)) is not loading.BatchSampler:
             found["batches_drawn_by"] = type(draws).__name__
     if (batches := length_of(loader)) is not None:
-        found["epoch_steps"] = math.ceil(batches / max(1, probe.batches))
+        found["epoch_steps"] = math.ceil(batches / max(1, probe.steps.batches))
     if examples is not None:  # of which a sampler may draw some, or some again
         found["examples"] = examples if drawn is None or loader.batch_sampler is None else drawn
     return found

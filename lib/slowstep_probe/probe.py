@@ -20,9 +20,7 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
   one was asked, with the next forward pass: one of them may validate by itself while the others wait for it. Where only
   some of them have a loader, and hand on what it gives, they pass it as soon as the optimizer has stepped: the one that
   asks its loader is the one that the others wait for.
-- A GradScaler's step ends one also where it leaves the optimizer's out. Loops that update their parameters by hand have
-  no optimizer: there gradients that are dropped by `zero_grad` after a backward pass end a step. Where nothing of this
-  is ever seen, each backward pass ends a step.
+- What tells that a step has ended is told in `slowstep_probe.step_ends`.
 - Gradients that are asked for (torch.autograd.grad, on which torch.func rests) are a backward pass where a program
   makes no other; beside one they are a part of it, as a penalty on gradients is.
 - What an optimizer's closure computes is no part of the optimizer.
@@ -36,7 +34,6 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -53,18 +50,13 @@ from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Block, Steps
 from slowstep_probe.modes import Modes
+from slowstep_probe.optimizer_calls import OptimizerCalls
 from slowstep_probe.outermost import Outermost
 from slowstep_probe.patches import Patches
-from slowstep_probe.step_losses import StepLosses
+from slowstep_probe.phases import Phases
+from slowstep_probe.step_ends import StepEnds
 from slowstep_probe.tape import Tape
 from slowstep_probe.training_thread import TrainingThread
-
-UNSEEN = 128
-"""Backward passes without any sign of an optimizer step, after which each of them is taken for one."""
-
-WITHOUT_ASKING = 8
-"""Optimizer steps without a request for data, after which training is taken to draw from no loader any more."""
-
 
 _count_inputs = looking(batch_work.count_inputs)
 
@@ -91,49 +83,19 @@ class Probe:
         self.together, self.meets_after = together, meets_after
         self.fetched = Batches()
         self.tape = Tape(clock or HostClock(), self.fetched.training)
-        self.losses = StepLosses()
+        self.phases = Phases(self.tape)
+        self.steps = StepEnds()
         self._modes = Modes()
         self._outermost = Outermost(self._forward_begins, self._forward_ended, is_inside=self._is_within_or_elsewhere)
         self._trained = False
         """True if a step ends at the next step boundary; False before the first step."""
         self.optimizer: torch.optim.Optimizer | None = None
         """The optimizer that stepped last."""
-        self.micro_batches = 0
-        """Backward passes in the last optimizer step; those within an optimizer's closure are one."""
-        self._passes = 0
-        """Such passes in the step under way."""
-        self.batches = 0
-        """Batches that the last optimizer step took from a loader."""
-        self._met = 0
-        """Such batches in the step under way."""
-        self.place: torch.device | None = None
-        """The device that the loss of the last step lies on."""
-        self._backwards = False
-        """True if a backward pass was made; gradients can also be asked for by themselves."""
-        self._thread = TrainingThread(lambda: self._backwards or self._stepped, self._begin_in_child)
+        self._thread = TrainingThread(lambda: self.steps.begun, self._begin_in_child)
         self._fed_beside = False
         """True if the batches are fetched in another thread."""
-        self._in_closure = False
-        """True while an optimizer calls its closure."""
-        self._optimizers = 0
-        """The optimizers that were entered and have not been left. One that raised an error stays."""
-        self._has_optimizer = False
-        """True once the program has made an optimizer."""
-        self._stepped = False
-        """True if a step was ever ended by an optimizer or by dropped gradients."""
-        self._unsigned = False
-        """True if nothing ever ended a step, and each backward pass is taken for one."""
-        self.updates = 0
-        """Steps that an optimizer or dropped gradients have ended."""
-        self._since_asked = 0
-        """Optimizer steps since a loader was last asked for data."""
-        self._unannounced = 0
-        """Backward passes since a loader was asked or a model was called, either of which can begin a step."""
+        self._optimizers = OptimizerCalls(self.phases)
         self._late = LateImports()
-        self._depth = 0
-        self.annotation: Callable[[str], Any] | None = None
-        """A function that returns a context, which names a phase in the profile; None while nothing is profiled."""
-        self._annotated: Any = None
         self._boundary_due = True
         self._put_off = False
         """True if the boundary that is due was not passed where a loader was asked that may not feed the training."""
@@ -153,7 +115,7 @@ class Probe:
     @property
     def device(self) -> str | None:
         """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
-        return None if self.place is None else self.place.type
+        return None if self.steps.place is None else self.steps.place.type
 
     @property
     def models(self) -> list[torch.nn.Module]:
@@ -186,9 +148,11 @@ class Probe:
         One within an optimizer's closure, or within the step of gradients that a whole epoch gives, is a part of a
         step. Where nothing ever ends a step, the first epoch is taken for such a part, in case one ends it.
         """
-        if self._in_closure:
+        if self._optimizers.in_closure:
             return False
-        return self.fetched.epochs > 1 if self._unsigned else self.updates > self.fetched.updates_before(iterator)
+        if self.steps.by_passes:
+            return self.fetched.epochs > 1
+        return self.steps.updates > self.fetched.updates_before(iterator)
 
     def of_training(self, errors: Mapping[int, BaseException]) -> BaseException | None:
         """Return the error that ended the thread that trains, of those that ended threads; None if it is another."""
@@ -206,7 +170,7 @@ class Probe:
 
         By now the program may have been seen to train on another device than the one whose clock was read so far.
         """
-        self.clock = self.clock.on(self.place)
+        self.clock = self.clock.on(self.steps.place)
         self.tape.open()
 
     def close(self) -> tuple[Block, Steps]:
@@ -223,37 +187,11 @@ class Probe:
         """True if a step has ended in the open block."""
         return self.tape.has_steps or self.step_is_due
 
-    # -- marks --
-
-    def _enter(self, phase: str, iterator: int | None = None) -> None:
-        self._depth += 1
-        if self._depth == 1:
-            self.tape.mark(phase, iterator)
-            if self.annotation is not None:
-                self._annotated = self.annotation(phase)
-                self._annotated.__enter__()
-
-    def _leave(self) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            if self._annotated is not None:
-                self._annotated.__exit__(None, None, None)
-                self._annotated = None
-            self.tape.mark("other")
-
-    @contextmanager
-    def within(self, phase: str) -> Iterator[str]:
-        """Mark a phase while the block runs. Gives the phase that the time belongs to: an outer one, if one is open."""
-        outer = self.tape.marks[-1].phase if self._depth and self.tape.marks else phase
-        self._enter(phase)
-        try:
-            yield outer
-        finally:
-            self._leave()
+    # -- step boundaries --
 
     def _boundary(self) -> None:
         """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
-        if self._boundary_due and self._depth == 0 and not self._at_boundary:
+        if self._boundary_due and not self.phases.is_open and not self._at_boundary:
             self._boundary_due = self._put_off = False
             if not self._thread.takes_right():
                 return
@@ -290,7 +228,7 @@ class Probe:
         )
         self._wrap(torch.autograd, "backward", "backward", before=self._backward)  # Tensor.backward calls it
         self._wrap(torch.autograd, "grad", "backward", before=self._gradients_asked)
-        self._wrap(torch.amp.GradScaler, "scale", "backward", after=self.losses.scaled)
+        self._wrap(torch.amp.GradScaler, "scale", "backward", after=self.steps.losses.scaled)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.Module, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
@@ -311,7 +249,7 @@ class Probe:
         self._outermost.attach()
 
     def _optimizer_made(self, *_: Any, **__: Any) -> None:
-        self._has_optimizer = True
+        self.steps.has_optimizer = True
 
     def _attach_trainer(self, module: Any) -> None:
         self._wrap(module.Trainer, "log", "log")
@@ -323,8 +261,8 @@ class Probe:
         owner: Any,
         name: str,
         phase: str,
-        before: Callable[..., int | None] = lambda *_, **__: None,
-        after: Callable[..., None] = lambda *_, **__: None,
+        before: Callable[..., int | None] | None = None,
+        after: Callable[..., None] | None = None,
     ) -> None:
         """Mark a phase around each call of a function of a class or a module, with what is done before and after it."""
 
@@ -335,21 +273,22 @@ class Probe:
                 self._trains_here()
             if self._thread.is_elsewhere(fetching=phase == "data"):
                 result = original(*args, **kwargs)
-                if phase == "data":
+                if phase == "data" and after is not None:
                     after(result, *args, **kwargs)
                 return result
             if phase in ("backward", "optimizer"):
                 self._outermost.goes_on()
-            iterator = before(*args, **kwargs)
-            self._enter(phase, iterator)
+            iterator = None if before is None else before(*args, **kwargs)
+            self.phases.enter(phase, iterator)
             try:
                 result = original(*args, **kwargs)
             except StopIteration:
                 self.fetched.exhaust(iterator)
                 raise
             finally:
-                self._leave()
-            after(result, *args, **kwargs)
+                self.phases.leave()
+            if after is not None:
+                after(result, *args, **kwargs)
             if phase == "backward":  # optimizers may have stepped within it, one for each weight
                 self._meet_after_updates()
             return result
@@ -358,21 +297,21 @@ class Probe:
 
     def _trains_here(self) -> None:
         """Take this thread for the one that trains, unless another one is within a phase."""
-        if self._depth == 0:
+        if not self.phases.is_open:
             self._thread.is_here()
 
     def _is_within_or_elsewhere(self) -> bool:
-        return self._depth > 0 or self._thread.is_elsewhere()
+        return self.phases.is_open or self._thread.is_elsewhere()
 
     def _loader_asked(self, asked: Any) -> int | None:
         """Pass a step boundary that is due, and return the number of the iterator that is asked; None for a loader."""
         iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
         self._leave_failed_optimizer()
-        if self._depth == 0:
-            self._since_asked = self._unannounced = 0
-        if self._depth == 0 and iterator is not None:
-            self._fed_beside = False
-            self.fetched.ask(iterator)
+        if not self.phases.is_open:
+            self.steps.loader_asked()
+            if iterator is not None:
+                self._fed_beside = False
+                self.fetched.ask(iterator)
         # one that only this rank asks, for a validation that the others wait for, is no place where all can meet
         self._put_off = self.together and (self.meets_after > 0 or not self.fetched.feeds(asked))
         if not self._put_off:
@@ -383,8 +322,8 @@ class Probe:
         """Note whose time the start of the workers was: that of the iterator that was made."""
         if not isinstance(iterator, loading._BaseDataLoaderIter):
             return
-        self.fetched.made(iterator, loader, self.updates)
-        if self._depth == 0 and not self._thread.is_elsewhere(fetching=True):
+        self.fetched.made(iterator, loader, self.steps.updates)
+        if not self.phases.is_open and not self._thread.is_elsewhere(fetching=True):
             self.tape.belongs_to(self.fetched.number(iterator))
 
     def _fetched_batch(self, batch: Any, iterator: Any) -> None:
@@ -392,87 +331,58 @@ class Probe:
             self._fed_beside = True
             self.fetched.ask(iterator)
             self.fetched.give(batch, iterator)
-        elif self._depth == 0:
+        elif not self.phases.is_open:
             self.fetched.give(batch, iterator)
 
     def _backward(self, tensors: Any, *_: Any, **__: Any) -> None:
-        if self._depth and self.tape.marks[-1].phase == "backward":
-            return  # a checkpoint makes passes of its own
-        if not self._backwards:  # gradients that were asked for before are no training by themselves
-            self.losses.forget()
-            self._passes = 0
-            self._unsigned = False
-        self._backwards = True
-        self._keep_loss(tensors)
+        if self.phases.open != "backward":  # a checkpoint makes passes of its own
+            self.steps.backward_begins()
+            self._passed(tensors)
 
     def _gradients_asked(self, outputs: Any = None, *_: Any, **__: Any) -> None:
         """Take gradients that are asked for as a backward pass, in training that never makes one (torch.func)."""
-        if not self._backwards and self._depth == 0:
+        if not self.steps.goes_back and not self.phases.is_open:
             first = outputs[0] if isinstance(outputs, list | tuple) and outputs else outputs
             if isinstance(loss := batch_work.unwrapped(first), torch.Tensor):
-                self._keep_loss(loss)
+                self._passed(loss)
 
-    def _keep_loss(self, loss: Any) -> None:
+    def _passed(self, loss: Any) -> None:
+        """Count a backward pass that begins."""
         self.clock.follow()
-        self._unannounced += 1
-        self._passes += not (self._in_closure and self._passes)
-        self.losses.add(loss)
         self.fetched.feed()
         self._modes.backward()
         self._batch_begins = True
-        if not self._stepped and (self._unsigned or len(self.losses) > UNSEEN):
-            self._unsigned = True
+        if self.steps.passed(loss, self._optimizers.in_closure):
             self._step_ended()
 
-    def _optimizer_steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Enter the optimizer, and leave it while it calls a closure; returns its arguments with such a closure."""
+    def _optimizer_steps(self, _: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Enter an optimizer's step; returns its arguments if they have to be others."""
         self._trains_here()
         if self._thread.is_elsewhere():
             return None
         self._outermost.goes_on()
         self.clock.follow()
-        self._has_optimizer = True
-        self._optimizers += 1
-        self._enter("optimizer")
-        closure = args[1] if len(args) > 1 else kwargs.get("closure")
-        if not callable(closure):
-            return None
-
-        @functools.wraps(closure)
-        def outside(*given: Any, **named: Any) -> Any:
-            self._leave()
-            self._in_closure = True
-            try:
-                return closure(*given, **named)
-            finally:
-                self._in_closure = False
-                self._enter("optimizer")
-
-        return ((args[0], outside, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": outside})
+        self.steps.has_optimizer = True
+        return self._optimizers.enter(args, kwargs)
 
     def _leave_failed_optimizer(self) -> None:
-        """Leave optimizers whose step raised an error, and end that step: the program caught the error, and goes on."""
-        if self._optimizers and not self._in_closure:
-            for _ in range(self._optimizers):
-                self._leave()
-            self._optimizers = 0
+        """End the step of an optimizer that raised an error: the program caught it, and goes on."""
+        if self._optimizers.leave_failed():
             self._step_ended()
 
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         if self._thread.is_elsewhere():
             # an optimizer for each weight steps in a hook of the backward pass, as soon as the weight has its gradient
-            if self._thread.is_of_autograd and self._depth > 0 and self.tape.phase == "backward":
+            if self._thread.is_of_autograd and self.phases.open == "backward":
                 self._update(optimizer)
             return
-        if self._optimizers:
-            self._optimizers -= 1
-            self._leave()
+        self._optimizers.leave()
         self._update(optimizer)
 
     def _update(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that an optimizer has stepped, which ends a step."""
         self.optimizer = optimizer
-        self._signed()
+        self.steps.updated()
         self._step_ended()
 
     def _gradients_dropped(self, *_: Any, **__: Any) -> None:
@@ -481,35 +391,27 @@ class Probe:
         Where there is one, they may be dropped within a step: after each sample whose gradient is clipped, or those of
         a critic between micro-batches.
         """
-        if not self._has_optimizer:
+        if not self.steps.has_optimizer:
             self._not_used()
 
     def _not_used(self, *_: Any, **__: Any) -> None:
         """End a step whose gradients no optimizer has used, if any are left: a GradScaler leaves such steps out."""
-        if self.losses and not self._in_closure and self._depth == 0 and not self._thread.is_elsewhere():
-            self._signed()
+        in_training = not self.phases.is_open and not self._optimizers.in_closure and not self._thread.is_elsewhere()
+        if self.steps.losses and in_training:
+            self.steps.updated()
             self._step_ended()
-
-    def _signed(self) -> None:
-        """Note that an optimizer, or dropped gradients, end a step."""
-        self._stepped, self._unsigned = True, False
-        self.updates += 1
-        self._since_asked += 1
 
     def _step_ended(self) -> None:
         self._boundary_due = self._batch_begins = True
-        if self.losses:
-            self.micro_batches, self.place = self._passes, self.losses.step_ended()
-            self._passes = 0
-        self.batches, self._met = max(1, self._met), 0
+        self.steps.ended()
         if self._meets_by_updates:
             self._meet_after_updates()
-        elif self._unannounced > WITHOUT_ASKING:
+        elif self.steps.are_unannounced:
             self._boundary()
 
     def _meet_after_updates(self) -> None:
         """Pass a boundary that is due, once all optimizers of a step have stepped and no phase is open any more."""
-        if self._meets_by_updates and self.updates % self.meets_after == 0:
+        if self._meets_by_updates and self.steps.updates % self.meets_after == 0:
             self._boundary()
 
     @property
@@ -520,37 +422,39 @@ class Probe:
     def _forward_ended(self) -> None:
         if self._thread.is_elsewhere():
             return
-        self._leave()
-        if self._depth == 0:
+        self.phases.leave()
+        if not self.phases.is_open:
             self._outermost.seek()
 
     def _forward_begins(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Enter the forward pass of a module or a function, and return whether it is one of the thread that trains."""
         if self._thread.is_elsewhere():
             return False
-        training = torch.is_grad_enabled() and not (self._depth == 0 and self._modes.only_looks(module))
+        inside = self.phases.is_open
+        training = torch.is_grad_enabled() and (inside or not self._modes.only_looks(module))
         if training and self._thread.number is None:
             self._trains_here()
         self._leave_failed_optimizer()
-        if self._depth == 0 and not training:
+        if not self.phases.is_open and not training:
             self.fetched.look_begins()
-        if self._depth == 0 and training:
+        if not self.phases.is_open and training:
             self.fetched.pass_begins()
-            if not self._in_closure:
-                self._unannounced = 0
-                no_loader = not self.fetched.training or self._fed_beside or self._since_asked > WITHOUT_ASKING
+            if not self._optimizers.in_closure:
+                self.steps.model_called()
+                no_loader = not self.fetched.training or self._fed_beside or self.steps.asks_no_loader
                 if (no_loader or self._put_off) and not self._meets_by_updates:
                     self._boundary()
             if self._batch_begins:
                 self._batch_met(args, kwargs)
-        self._enter("forward" if training else "evaluate")
+        self.phases.enter("forward" if training else "evaluate")
         return True
 
     def _batch_met(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Count the work of the batch that training begins with: a loader's, or what the model is called with."""
         done = self.fetched.take()
-        self._met += done is not None
-        if done is None and not self.fetched.training and not (self._in_closure and self.losses):
+        if done is not None:
+            self.steps.batch_taken()
+        elif not self.fetched.training and not (self._optimizers.in_closure and self.steps.losses):
             done = _count_inputs(args, kwargs)
         if done is not None:
             self.tape.add(done)

@@ -31,6 +31,8 @@ class StepLosses:
         """The GradScaler that scaled losses in the step under way; None if none did."""
         self._scaled = 0.0
         """What it gave in this step that has not come to a backward pass by itself."""
+        self._look = looking(self._mean)
+        self._look_at_scaled = looking(self._note_scaled)
 
     def __len__(self) -> int:
         """Return the number of backward passes in the step under way."""
@@ -48,7 +50,7 @@ class StepLosses:
 
     def scaled(self, results: Any, scaler: Any, outputs: Any) -> None:
         """Note what a GradScaler made of losses. A program may scale several, and go back through one after another."""
-        looking(self._note_scaled)(results, scaler, outputs)
+        self._look_at_scaled(results, scaler, outputs)
 
     def _note_scaled(self, results: Any, scaler: Any, outputs: Any) -> None:
         self._scaler = scaler
@@ -61,10 +63,12 @@ class StepLosses:
 
         It is copied: the memory of a loss that a CUDA graph gives is used again by the graph's next run.
         """
-        mean = looking(self._mean)(loss)
+        mean = self._look(loss)
         self._parts.append(torch.zeros(()) if mean is None else mean)
 
     def _mean(self, loss: Any) -> torch.Tensor | None:
+        if isinstance(loss, torch.Tensor) and loss.numel():
+            return self._mean_of(loss)
         means = [mean for one in _tensors(loss) if (mean := self._mean_of(one)) is not None]
         return _sum(means) if means else None
 
@@ -74,6 +78,8 @@ class StepLosses:
         A program may compute something from what was scaled, as its part of several micro-batches. It did if a scaled
         loss has not come to a pass by itself; where each has, another one was never scaled.
         """
+        if self._scaler is None and not self._unscaled:
+            return mean(one)
         unscaled = self._unscaled.get(one)
         if unscaled is not None:
             self._scaled -= 1
@@ -109,7 +115,7 @@ def mean(values: torch.Tensor) -> torch.Tensor | None:
     values = values.real if values.is_complex() else values
     kind = torch.promote_types(values.dtype, torch.float32)
     if values.numel() == 1:
-        return values.to(kind, copy=True)
+        return values.clone() if values.dtype is kind else values.to(kind)
     if values.device.type == "cpu" and values.is_contiguous() and values.numel() > PART:
         return torch.stack([part.sum(dtype=kind) for part in values.view(-1).split(PART)]).sum() / values.numel()
     return values.mean(dtype=kind)
@@ -117,6 +123,8 @@ def mean(values: torch.Tensor) -> torch.Tensor | None:
 
 def _sum(losses: list[torch.Tensor]) -> torch.Tensor:
     """Return the sum of single numbers. They may lie on several devices; it lies on the last one that is no CPU."""
+    if len(losses) == 1:
+        return losses[0]
     device = next((one.device for one in reversed(losses) if one.device.type != "cpu"), losses[-1].device)
     first, *others = [one.to(device) for one in losses]
     return sum(others, first)

@@ -260,7 +260,7 @@ class Watched:
         """Return the steps that are worth watching: beyond the first epoch's end if it is near."""
         loader, asked = self.probe.loader, self.asked["steps"]
         try:
-            epoch = len(loader) // max(1, self.probe.batches)
+            epoch = len(loader) // max(1, self.probe.steps.batches)
         except TypeError:
             return asked
         return max(asked, epoch + AFTER_END) if epoch <= SHORT_EPOCH else asked
@@ -354,7 +354,7 @@ class Watched:
             self._send({"asked": {"loads": self.probe.loader is not None, "updates": self._updates_of_a_step()}})
 
     def _updates_of_a_step(self) -> int:
-        return round(self.probe.updates / max(1, self.steps))
+        return round(self.probe.steps.updates / max(1, self.steps))
 
     def _is_asked(self) -> bool:
         """Return whether this rank is asked where it can meet others: they have told, and it may wait for them."""

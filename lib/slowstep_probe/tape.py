@@ -91,7 +91,7 @@ class Tape:
 
     def mark(self, phase: str, iterator: int | None = None) -> None:
         """Mark this moment as the beginning of a phase."""
-        self.marks.append(Mark(self.clock.mark(), phase, iterator))
+        self.marks.append(Mark(self._clock.mark(), phase, iterator))
 
     def add(self, done: Work) -> None:
         """Count the work of a batch that training begins with."""

@@ -70,7 +70,7 @@ class Collectives:
         self._inside = True
         began = time.perf_counter()
         try:
-            with self._probe.within(PHASE) as phase:
+            with self._probe.phases.within(PHASE) as phase:
                 return original(*args, **kwargs)
         finally:
             self._seconds[phase] += time.perf_counter() - began

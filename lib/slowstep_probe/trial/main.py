@@ -303,14 +303,14 @@ class Trial:
     def _send_block(self) -> None:
         block, steps = self.probe.close()
         collectives = self.collectives.take()
-        loss = self.probe.losses.last
+        loss = self.probe.steps.losses.last
         if loss is not None and not math.isfinite(loss):
             self._send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
             end()
         measured = BlockDone(
             block=block,
             memory=memory(),
-            losses=self.probe.losses.first,
+            losses=self.probe.steps.losses.first,
             trained=self.schedule.trained,
             position=self.probe.position,
             steps=self.probe.passed.since(self.unsteady) + steps,
@@ -333,14 +333,14 @@ class Trial:
             self._send(Profiled(record=no_profile(PROFILES_ITSELF, self.places)))
             return False
         warm_up_profiler()
-        self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
+        self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
         clock, tape = self.probe.clock, self.probe.tape
         self.profiling = (Profiling(self.device, request.steps, clock.synchronize, lambda: tape.phase), request)
         self._begin(Run(steps=request.after_looks))
         return True
 
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:
-        self.profiling = self.probe.annotation = None
+        self.profiling = self.probe.phases.annotation = None
         self.probe.close()
         profiling.end()
         trace = Path(request.trace)

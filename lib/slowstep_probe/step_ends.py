@@ -1,0 +1,108 @@
+"""What tells that a step of training has ended, and what steps are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from slowstep_probe.step_losses import StepLosses
+
+UNSEEN = 128
+"""Backward passes without any sign of an optimizer step, after which each of them is taken for one."""
+
+WITHOUT_ASKING = 8
+"""Optimizer steps without a request for data, after which training is taken to draw from no loader any more."""
+
+
+class StepEnds:
+    """Signs of a step's end, as they are seen, and the last step's parts.
+
+    - An optimizer's step ends one. So does that of a GradScaler, also where it leaves the optimizer's out.
+    - Loops that update their parameters by hand have no optimizer: there gradients that are dropped by `zero_grad`
+      after a backward pass end a step.
+    - Where nothing of this is ever seen, each backward pass ends a step.
+    """
+
+    def __init__(self) -> None:
+        self.losses = StepLosses()
+        self.micro_batches = 0
+        """Backward passes in the last optimizer step; those within an optimizer's closure are one."""
+        self._passes = 0
+        """Such passes in the step under way."""
+        self.batches = 0
+        """Batches that the last optimizer step took from a loader."""
+        self._met = 0
+        """Such batches in the step under way."""
+        self.place: torch.device | None = None
+        """The device that the loss of the last step lies on."""
+        self.updates = 0
+        """Steps that an optimizer or dropped gradients have ended."""
+        self.has_optimizer = False
+        """True once the program has made an optimizer."""
+        self.goes_back = False
+        """True if a backward pass was made; gradients can also be asked for by themselves."""
+        self._by_updates = False
+        """True if a step was ever ended by an optimizer or by dropped gradients."""
+        self.by_passes = False
+        """True if nothing ever ended a step, and each backward pass is taken for one."""
+        self._since_asked = 0
+        """Updates since a loader was last asked for data."""
+        self._unannounced = 0
+        """Backward passes since a loader was asked or a model was called, either of which can begin a step."""
+
+    @property
+    def begun(self) -> bool:
+        """True if a backward pass was made, or a step ended."""
+        return self.goes_back or self._by_updates
+
+    @property
+    def asks_no_loader(self) -> bool:
+        """True if no loader was asked for so long that training draws from none any more."""
+        return self._since_asked > WITHOUT_ASKING
+
+    @property
+    def are_unannounced(self) -> bool:
+        """True if passes go on and nothing that could begin a step comes before them."""
+        return self._unannounced > WITHOUT_ASKING
+
+    def loader_asked(self) -> None:
+        """Note that a loader was asked for data, which can begin a step."""
+        self._since_asked = self._unannounced = 0
+
+    def model_called(self) -> None:
+        """Note that a model was called outside of an optimizer's closure, which can begin a step."""
+        self._unannounced = 0
+
+    def batch_taken(self) -> None:
+        """Count a batch of the step under way, taken from a loader."""
+        self._met += 1
+
+    def backward_begins(self) -> None:
+        """Note that training makes backward passes. Gradients that were asked for before it were none of its steps."""
+        if not self.goes_back:
+            self.losses.forget()
+            self._passes = 0
+            self.by_passes = False
+        self.goes_back = True
+
+    def passed(self, loss: Any, in_closure: bool) -> bool:
+        """Count a backward pass from a loss, and return whether it ends a step. Those within a closure are one."""
+        self._unannounced += 1
+        self._passes += not (in_closure and self._passes)
+        self.losses.add(loss)
+        self.by_passes = not self._by_updates and (self.by_passes or len(self.losses) > UNSEEN)
+        return self.by_passes
+
+    def updated(self) -> None:
+        """Note that an optimizer has stepped, or that gradients were dropped which none has used."""
+        self._by_updates, self.by_passes = True, False
+        self.updates += 1
+        self._since_asked += 1
+
+    def ended(self) -> None:
+        """End the step under way: its parts are those of the last one now."""
+        if self.losses:
+            self.micro_batches, self.place = self._passes, self.losses.step_ended()
+            self._passes = 0
+        self.batches, self._met = max(1, self._met), 0
