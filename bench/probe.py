@@ -2,7 +2,8 @@
 plain loop.
 
 One process, one model, one stream of batches; the probe is attached and detached between blocks, in random order
-within a pair. So nothing but the probe differs between the two blocks of a pair.
+within a pair. So nothing but the probe differs between the two blocks of a pair. As a share of a step its cost is told
+as wide as this machine's steps scatter. What it adds to the host's time shows in steps of a few milliseconds.
 """
 
 from __future__ import annotations
@@ -12,35 +13,52 @@ import random
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from slowstep.judgement.intervals import paired
 from slowstep.settings import load, override
 
 PAIRS = 150
 STEPS = 5
+"""The steps of a block of Trainer's that are timed."""
+
 PLAIN_STEPS = 25
-"""The steps of a plain loop's block."""
+"""The steps of a plain loop's block that are timed."""
 
 PLAIN_WIDTH = 1024
 """The width of the plain loop's layers, by which a step takes about 20 ms on one core."""
 
 NARROW = 64
-"""The width by which a step takes about 1 ms, most of it on the host: what the probe takes there shows in it."""
+"""The width by which a step takes about 1 ms, most of it on the host."""
+
+TINY = {
+    "training_arguments.per_device_train_batch_size": 1,
+    "dataset.max_length": 16,
+    "model.config.hidden_size": 32,
+    "model.config.intermediate_size": 32,
+    "model.config.num_hidden_layers": 1,
+}
+"""What makes a step of Trainer's take about 5 ms, most of it on the host."""
 
 FIRST_STEPS = 3
 """The steps of a block that are not timed: in them the probe looks for the model, which it does once in a run."""
 
 
+class Block(NamedTuple):
+    """The seconds of each step of a block, and whether the probe was attached."""
+
+    attached: bool
+    seconds: list[float]
+
+
 def measure() -> dict[str, object]:
     """For people: `make bench`."""
-    plain = plain_loop(PLAIN_WIDTH)
-    return {
-        **_shown(cost()),
-        "plain loop": _shown(_paired(_totals(plain), PLAIN_STEPS)),
-        "added to a step of 1 ms, µs": added(),
-    }
+    plain = cost(plain_loop(PLAIN_WIDTH))
+    return {"Trainer": _shown(cost(trainer())), "plain loop": _shown(plain)} | added()
 
 
 def _shown(found: dict[str, float]) -> dict[str, object]:
@@ -51,47 +69,36 @@ def _shown(found: dict[str, float]) -> dict[str, object]:
     }
 
 
-def cost() -> dict[str, float]:
-    """The probe's cost as a share of a step, with its 95 % interval: of the median pair where steps lie far out."""
+def trainer(changed: dict[str, object] | None = None, steps: int = STEPS) -> list[Block]:
+    """Train quick.yaml's run by a bare Trainer, with some settings changed, in blocks of so many steps."""
     from transformers import TrainerCallback
 
     from slowstep.workloads.finetune import FineTune
-    from slowstep_probe.probe import Probe
     from slowstep_probe.trial import heap
 
-    base = load("params/quick.yaml").settings
-    settings = override(base, {"training_arguments.gradient_checkpointing": False, "dataset.padding": "max_length"})
-    order = random.Random(0)
-    blocks: list[tuple[bool, float]] = []
+    own = {"training_arguments.gradient_checkpointing": False, "dataset.padding": "max_length"}
+    settings = override(load("params/quick.yaml").settings, own | (changed or {}))
+    blocks: list[Block] = []
 
     class Alternate(TrainerCallback):
-        """Attaches and detaches the probe between blocks of steps, and times the blocks."""
+        """Attaches and detaches the probe between blocks of steps, and times their steps."""
 
         def __init__(self) -> None:
-            self.plan: list[bool] = []
-            self.scope, self.began, self.attached = None, 0.0, False
+            self.plan, self.probe, self.began = _plan(), ExitStack(), []
+            self.attached = False
 
-        def on_step_begin(self, args, state, control, **_):
-            if state.global_step % (STEPS + 1) == 1:  # the first step after a change is not timed
-                self.began = time.perf_counter()
+        def on_step_begin(self, *_, **__):
+            self.began.append(time.perf_counter())
 
         def on_step_end(self, args, state, control, **_):
-            if state.global_step % (STEPS + 1):
+            if len(self.began) <= FIRST_STEPS + steps:
                 return
-            if state.global_step > 2 * (STEPS + 1):
-                blocks.append((self.attached, time.perf_counter() - self.began))
-            if self.scope:
-                self.scope.__exit__(None, None, None)
-                self.scope = None
-            if not self.plan:
-                first = order.random() < 0.5
-                self.plan = [first, not first]
-            self.attached = self.plan.pop(0)
+            if state.global_step > 2 * (FIRST_STEPS + steps):
+                blocks.append(Block(self.attached, _timed(self.began)))
+            self.probe.close()
+            self.began, self.attached = [], next(self.plan)
             if self.attached:
-                probe = Probe()
-                self.scope = probe.attached()
-                self.scope.__enter__()
-                probe.open()
+                _attach(self.probe)
             control.should_training_stop = len(blocks) >= 2 * PAIRS + 1
 
     heap.settle(settings.freed_memory)
@@ -102,91 +109,86 @@ def cost() -> dict[str, float]:
         workload.build_trainer()
         workload.trainer.add_callback(Alternate())
         workload.train()
-    return _paired(blocks, STEPS)
+    return blocks
 
 
-def plain_loop(width: int) -> list[tuple[bool, list[float]]]:
-    """Train a loop that a person wrote: a DataLoader, layers of a width, AdamW.
-
-    Returns the seconds of each block's steps, and whether the probe was attached to it.
-    """
+def plain_loop(width: int) -> list[Block]:
+    """Train a loop that a person wrote: a DataLoader, layers of a width, AdamW."""
     import torch
     from torch.utils.data import DataLoader, TensorDataset
-
-    from slowstep_probe.probe import Probe
 
     torch.manual_seed(0)
     samples, classes = 32, 10
     layers = [torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.ReLU()) for _ in range(4)]
     model = torch.nn.Sequential(*layers, torch.nn.Linear(width, classes))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    count = samples * (PLAIN_STEPS + FIRST_STEPS)
+    count = samples * (FIRST_STEPS + PLAIN_STEPS + 1)
     data = TensorDataset(torch.randn(count, width), torch.randint(classes, (count,)))
     loader = DataLoader(data, batch_size=samples)
+    blocks: list[Block] = []
+    plan = _plan()
+    while len(blocks) < 2 * PAIRS + 3:
+        attached, began = next(plan), []
+        with ExitStack() as probe:
+            if attached:
+                _attach(probe)
+            for inputs, labels in loader:
+                began.append(time.perf_counter())
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+                optimizer.step()
+        blocks.append(Block(attached, _timed(began)))
+    return blocks[2:]  # the first pair warms up
 
-    def block() -> list[float]:
-        """Train over the loader once."""
-        ended = [time.perf_counter()]
-        for inputs, labels in loader:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(inputs), labels).backward()
-            optimizer.step()
-            ended.append(time.perf_counter())
-        return [b - a for a, b in pairwise(ended)][FIRST_STEPS:]
 
+def _plan() -> Iterator[bool]:
+    """Yield whether the probe is attached in the next block: once in each pair, in random order."""
     order = random.Random(0)
-    blocks: list[tuple[bool, list[float]]] = []
-    for _ in range(3):
-        block()
-    for _ in range(PAIRS):
+    while True:
         first = order.random() < 0.5
-        for attached in (first, not first):
-            if not attached:
-                blocks.append((False, block()))
-                continue
-            probe = Probe()
-            with probe.attached():
-                probe.open()
-                blocks.append((True, block()))
-    return blocks
+        yield from (first, not first)
 
 
-def _totals(blocks: list[tuple[bool, list[float]]]) -> list[tuple[bool, float]]:
-    return [(attached, sum(seconds)) for attached, seconds in blocks]
+def _attach(until: ExitStack) -> None:
+    from slowstep_probe.probe import Probe
+
+    probe = Probe()
+    until.enter_context(probe.attached())
+    probe.open()
 
 
-def added() -> dict[str, float]:
-    """Return the microseconds that the probe adds to a median step: in the median pair of blocks, and the middle half.
-
-    In a step of 1 ms what the host does shows, however noisy the machine is.
-    """
-    blocks = plain_loop(NARROW)
-    medians = [(attached, statistics.median(seconds)) for attached, seconds in blocks]
-    differences = [
-        1e6 * ((b - a) if attached else (a - b))
-        for (_, a), (attached, b) in zip(medians[::2], medians[1::2], strict=True)
-    ]
-    low, middle, high = statistics.quantiles(differences, n=4)
-    return {"added_microseconds": middle, "added_low": low, "added_high": high}
+def _timed(began: list[float]) -> list[float]:
+    return [b - a for a, b in pairwise(began)][FIRST_STEPS:]
 
 
-def _paired(blocks: list[tuple[bool, float]], steps: int) -> dict[str, float]:
-    """Return the cost by blocks that follow each other and differ in the probe, each of so many steps."""
-    ratios, step, i = [], [], 0
-    while i + 1 < len(blocks):
-        (a, s), (b, t) = blocks[i], blocks[i + 1]
-        if a == b:
-            i += 1
-            continue
-        bare, probed = (t, s) if a else (s, t)
-        ratios.append(math.log(probed / bare))
-        step.append(bare / steps)
-        i += 2
+def _pairs(blocks: list[Block]) -> Iterator[tuple[list[float], list[float]]]:
+    """Yield the steps without the probe and with it, of blocks that follow each other."""
+    blocks = blocks[next(i for i, (a, b) in enumerate(pairwise(blocks)) if a.attached != b.attached) :]
+    for one, other in zip(blocks[::2], blocks[1::2], strict=False):
+        if one.attached != other.attached:
+            yield (other.seconds, one.seconds) if one.attached else (one.seconds, other.seconds)
+
+
+def cost(blocks: list[Block]) -> dict[str, float]:
+    """The probe's cost as a share of a step, with its 95 % interval: of the median pair where steps lie far out."""
+    pairs = [(sum(bare), sum(probed), len(bare)) for bare, probed in _pairs(blocks)]
+    ratios = [math.log(probed / bare) for bare, probed, _ in pairs]
     effect = paired(ratios, range(len(ratios)), 0.05)
     return {
         "pairs": effect.n,
-        "bare_step_seconds": sum(step) / len(step),
+        "bare_step_seconds": statistics.fmean(bare / steps for bare, _, steps in pairs),
         "cost": effect.ratio - 1,
         "cost_low": effect.low - 1,
         "cost_high": effect.high - 1,
     }
+
+
+def added() -> dict[str, float]:
+    """The microseconds that the probe adds to a median step of the host's: in the median pair of blocks."""
+    loops = {"plain": plain_loop(NARROW), "trainer": trainer(TINY, PLAIN_STEPS)}
+    return {f"added_to_{name}_microseconds": _added(blocks) for name, blocks in loops.items()}
+
+
+def _added(blocks: list[Block]) -> float:
+    medians = ((statistics.median(bare), statistics.median(probed)) for bare, probed in _pairs(blocks))
+    return 1e6 * statistics.median(probed - bare for bare, probed in medians)

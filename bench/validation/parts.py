@@ -113,7 +113,7 @@ def parts() -> dict[str, Part]:
         ),
         Part(
             name="probe",
-            measure=lambda: attribution.measure() | probe.cost() | probe.added(),
+            measure=lambda: attribution.measure() | probe.cost(probe.trainer()) | probe.added(),
             sources=("bench/probe.py", "bench/validation/attribution.py", "params/quick.yaml", *TRAINS),
         ),
         Part(name="price", measure=_diagnosed, judge=_price, sources=("params/quick.yaml", *TRAINS, *JUDGES)),
