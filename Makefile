@@ -52,7 +52,7 @@ test-all: test  ## run every test: those of `make test`, then each example of ea
 lint: .venv/.ready  ## ruff, as the tests run it
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-bench: .venv/.ready  ## print what is timed: probe, start of a trial, time budget of make diagnose
+bench: .venv/.ready  ## time the probe, the start of a trial, an audit and make diagnose; print it, and write bench/results/
 	$(BIN)/python -m bench
 
 validate: .venv/.ready  ## measure how far the verdicts can be trusted (about four hours) and write outputs/validation/

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from slowstep.factors.docs_page import markdown
 from slowstep.factors.factor import show
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, override
+from slowstep.settings.sections import TESTED, Section
 
 ROOT = Path(__file__).resolve().parents[1]
 OFTEN = {
@@ -128,6 +130,18 @@ def test_no_factor_is_in_two_rooms() -> None:
     names = [factor.name for room in BY_SECTION.values() for factor in room]
 
     assert len(names) == len(set(names)) == len(CATALOGUE)
+
+
+@pytest.mark.parametrize("section", [s for s in TESTED if s.catalogued], ids=lambda s: s.name)
+def test_readme_lists_each_factor_in_its_section(section: Section) -> None:
+    """Whoever looks for a factor in README finds it where the catalogue has it, by itself or with its like."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| {section.name} \| (.*) \|$", text, re.MULTILINE)
+    named, own = set(re.findall(r"`(\w+)`", row)), {factor.name for factor in BY_SECTION[section.name]}
+    alike = ("bnb_4bit_", "torch_compile_", "zero_")
+
+    assert set() == {name for name in own - named if not name.startswith(alike)}
+    assert set() == (named & CATALOGUE.keys()) - own - set(section.crossed)
 
 
 def test_the_page_of_the_factors_is_current() -> None:

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from slowstep.settings import Loaded, Settings, SettingsError, load, override, validate
-from slowstep.settings.convert import to_plain
+from slowstep.settings import Loaded, Settings, SettingsError, load, override, schema, validate
+from slowstep.settings.command import Command
+from slowstep.settings.convert import NOT_IN_FILES, to_plain
 from slowstep.settings.run import training_defaults
+from slowstep.settings.slurm import Slurm
 
 PARAMS = Path(__file__).resolve().parents[1] / "params"
 QUICK: dict[str, Any] = yaml.safe_load((PARAMS / "quick.yaml").read_text(encoding="utf-8"))
@@ -460,3 +462,30 @@ def test_settings_of_another_machine_need_none_of_its_files(smoke: Settings, tmp
     assert override(there, {"dataset.max_length": 32}).dataset.max_length == 32
     with pytest.raises(SettingsError, match=r"gone\.jsonl"):
         override(dataclasses.replace(there, defaults={}, training_arguments={}), {"dataset.max_length": 32})
+
+
+PAGE = (PARAMS.parent / "docs" / "parameter-file.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(
+            Settings,
+            Command,
+            Slurm,
+            schema.Model,
+            schema.Dataset,
+            schema.Process,
+            schema.Ddp,
+            schema.Fsdp,
+            schema.Nodes,
+        ),
+        *(schema.ZeroOptimization, schema.Job, schema.Budget, schema.Allow),
+    ],
+)
+def test_the_page_names_every_key(kind: type) -> None:
+    """Whoever looks for a key of a parameter file finds it in docs/parameter-file.md."""
+    keys = [one.name for one in dataclasses.fields(kind) if one.metadata != NOT_IN_FILES]
+
+    assert [] == [key for key in keys if not re.search(rf"[`*]{key}[`*:]", PAGE)]

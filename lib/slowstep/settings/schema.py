@@ -117,7 +117,8 @@ class Ddp:
 class Fsdp:
     """The way in which weights are spread over ranks, by PyTorch's own names. None leaves it as it is.
 
-    The first is an argument of fully_shard (FSDP2), the others are those of FullyShardedDataParallel (FSDP1).
+    The first is an argument of fully_shard (FSDP2), the others are those of FullyShardedDataParallel (FSDP1). What is
+    fetched ahead in the forward pass can be set in both.
     """
 
     reshard_after_forward: bool | None = None
