@@ -3,7 +3,8 @@
 What was measured on this machine with the same sources is kept, so that a stopped validation goes on where it was.
 Parts can be named, one by one or by their room: `python -m bench.validation planted/slow_disk prediction`. The page
 shows what is known of the others, wherever it was measured. `--again` measures the named parts once more, and keeps
-what came out before beside it; `--known-sizes` takes the sizes of the planted causes as they are known.
+what came out before beside it; `--known-sizes` takes the sizes of the planted causes as they are known of
+this machine.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.update(prediction.ENVIRONMENT)
     asked = [part for part in every.values() if not names or any(_of(name, part.name) for name in names)]
     known = results.read() if options.known_sizes else {}
-    needed = {name for part in asked for name in part.needs if "figures" not in known.get(name, {})}
+    here = _hardware(results.here_and_now())
+    of_here = {name for name, one in known.items() if "figures" in one and _hardware(one) == here}
+    needed = {name for part in asked for name in part.needs} - of_here
     kept = dict.fromkeys(name for part in asked for name in (*needed.intersection(part.needs), part.name))
     for name in kept:
         keep(every[name], again=options.again and name not in needed)
