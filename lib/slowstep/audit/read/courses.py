@@ -28,7 +28,7 @@ BESIDE_POSITION = {EPOCH, "learning_rate", "lr", "percentage", "remaining_time",
 
 PASSING = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|"
-    r"[\d.,]+\s?%|\d[\d,]*\s?/\s?\d[\d,]*|[\d:.,]+(?: ?[dhms]\b[ \d.]*)+|\d+(?::\d\d)+"
+    r"[\d.,]+\s?%|\d[\d,]*\s?/\s?\d[\d,]*|[\d:.,]+ ?[dhms]\b(?:[ \d.]+[dhms]\b)*[ \d.]*|\d+(?::\d\d)+"
 )
 """Cells that change as training goes on and are no words of a run: `5.32%`, `5/94`, `6m 44s`, `0:01:10`, dates."""
 
@@ -143,7 +143,8 @@ def _course(course: Sequence[tuple[float, dict[str, Any]]], name: str) -> dict[s
     first = rows[0]
     found = {part: _middle([row[part] for row in rows]) for part in ("figures", "phases")}
     unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in rows)}
-    said = {"label": first["label"] if first["named"] else name, "unknown": unknown}
+    sizes = {key: text for key, text in first["sizes"].items() if all(r["sizes"].get(key) == text for r in rows)}
+    said = {"label": first["label"] if first["named"] else name, "unknown": unknown, "sizes": sizes}
     said["clocks"] = [(at, row["clock"]) for at, row in course if row.get("clock") is not None]
     said["course"] = {q: [row["figures"][q] for row in rows if q in row["figures"]] for q in first["figures"]}
     return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}
