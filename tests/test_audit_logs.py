@@ -553,14 +553,14 @@ def test_bars_of_training_with_other_totals_are_runs(names: tuple[str, str], ord
 @pytest.mark.parametrize("name", ["Epoch {}/2", "Epoch {}/2 [train]", "Train [{}/2]"])
 @pytest.mark.parametrize("total", [50, 20])
 def test_epochs_that_begin_again_are_another_run(name: str, total: int, tmp_path: Path) -> None:
-    """Its number falls; one that broke off in an epoch and began it again is another run, too."""
+    """Its number falls; an epoch that broke off and begins again is of a run that was resumed."""
     one, other = (
         "".join(run(name.format(n), 1, of, of, step) for n in (1, 2)) for of, step in ((50, 1.0), (total, 2.0))
     )
     broken = run(name.format(1), 1, 20, 50, 3.0)
 
     assert [["1.00"] * 2, ["2.00"] * 2] == [found["seconds_per_step"] for found in read(one + other, tmp_path)]
-    assert ["3.00", ["1.00"] * 2] == [found["seconds_per_step"] for found in read(broken + one, tmp_path)]
+    assert [["1.00"] * 2] == [found["seconds_per_step"] for found in read(broken + one, tmp_path)]
 
 
 def test_bars_over_epochs_that_begin_again_are_another_run(tmp_path: Path) -> None:
@@ -582,3 +582,31 @@ def test_bars_of_one_epoch_with_other_totals_are_asked_about(tmp_path: Path) -> 
     both = (train + other) + (train + other).replace("Epoch 1", "Epoch 2")
 
     assert [{"seconds_per_step": ["1.00"] * 2, "steps_per_epoch": 50}] == read(both, tmp_path)
+
+
+def test_a_speed_of_an_evaluation_alone_is_told_as_such(tmp_path: Path) -> None:
+    """It is none of training, and the reader learns what was found."""
+    with pytest.raises(Unreadable) as refused:
+        read(lines("INFO train.py: eval_samples_per_second: {slow}81.2"), tmp_path)
+
+    assert "'eval_samples_per_second 981.2' in 12 lines: it is of an evaluation" in str(refused.value)
+
+
+def test_a_log_of_single_bars_has_several_runs_too(tmp_path: Path) -> None:
+    """Only the last state of each bar may be left in a log; a process that is behind begins no other run."""
+    one = "".join(bar(f"Epoch {n}/2", 200, 200, 200, "1.00s/it") for n in (1, 2))
+    first, second = run("Epoch 1/2", 1, 99, 100, 1.0), run("Epoch 2/2", 4, 100, 100, 1.0)
+    late = bar("Epoch 1/2", 100, 100, 100, "1.00s/it")
+    begins = bar("Epoch 2/2", 1, 100, 1, "1.00s/it")
+
+    assert 2 == len(read(one * 2, tmp_path))
+    assert 1 == len(read(first + begins + late + late + begins + late + second, tmp_path))
+
+
+def test_two_bars_of_one_name_in_each_epoch_are_asked_about(tmp_path: Path) -> None:
+    """One of them may evaluate; an epoch that is whole and begins again alone is another run."""
+    each = [run(f"Epoch {n}", 1, 50, 50, step) for n in (1, 2, 3) for step in (1.0, 0.3)]
+    with pytest.raises(Unreadable, match="holds two bars called 'Epoch 1', and two in each epoch"):
+        read("".join(each), tmp_path)
+
+    assert ["1.00", "0.30"] == [found["seconds_per_step"] for found in read(each[0] + each[1], tmp_path)]

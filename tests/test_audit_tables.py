@@ -706,3 +706,30 @@ def test_a_size_with_decimals_keeps_rows_apart() -> None:
     assert [2, 2] == [len(row["figures"]["tokens_per_second"]) for row in of_result]
     assert "they differ in params (B) (1.5, 7.0), which was not read" in lines[0]
     assert all("sizes" not in row for row in (*apart, *alike))
+
+
+@pytest.mark.parametrize(
+    ("header", "a", "b"), [("params (B)", "1.5", "7.0"), ("params (B)", "1.5", "7"), ("nodes", "1", "8")]
+)
+def test_two_runs_whose_steps_alternate_are_told_apart_by_a_number(header: str, a: str, b: str) -> None:
+    """Their steps are the same ones, and a number beside them says which is which."""
+    lines = "".join(f"{n},{a},{2 + n / 100}\n{n},{b},{9 + n / 100}\n" for n in range(9))
+    rows = table_rows(f"step,{header},s/it\n{lines}", "t")
+
+    assert [("2.06", {header: a}), ("9.06", {header: b})] == [
+        (row["figures"]["seconds_per_step"], row["unknown"]) for row in rows
+    ]
+
+
+def test_a_column_of_whole_numbers_and_others_is_of_one_kind() -> None:
+    """A number without decimals among such with decimals is a size as they are."""
+    rows = table_rows("run,params (B),tok/s\na,1.5,12000\na,7,3000\nb,1.5,14000\nb,7,3600\n", "t")
+
+    assert ["1.5", "7", "1.5", "7"] == [row["unknown"]["params (B)"] for row in rows]
+
+
+@pytest.mark.parametrize("text", ["|\n|-|\n|\n", "|\n|-|\n| a | b |\n", "| run | s/it |\n|-|-|\n|\n"])
+def test_a_line_of_a_bar_alone_never_crashes(text: str) -> None:
+    """It has no cell with a word."""
+    with pytest.raises(Unreadable):
+        table_rows(text, "t")

@@ -120,7 +120,26 @@ def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], na
         words = frozenset((key, text) for key, text in row["unknown"].items() if _is_word(text))
         key = i if at is None else (label, frozenset(row["settings"].items()), words)
         groups.setdefault(key, []).append((at or 0.0, row))
-    return [_course(each, name) for group in groups.values() for each in _rising(group)]
+    apart = [each for group in groups.values() for each in _by_numbers(group)]
+    return [_course(each, name) for group in apart for each in _rising(group)]
+
+
+def _by_numbers(group: Sequence[tuple[float, dict[str, Any]]]) -> list[list[tuple[float, dict[str, Any]]]]:
+    """Return the rows of each course where several have the same steps, and a number that was not read parts them."""
+    steps = [at for at, row in group if measured_in(row)]
+    names = (
+        dict.fromkeys(n for _, row in group for n in (*row["unknown"], *row["sizes"]))
+        if len({*steps}) < len(steps)
+        else ()
+    )
+    for name in names:
+        parts: dict[Hashable, list[tuple[float, dict[str, Any]]]] = {}
+        for at, row in group:
+            parts.setdefault(row["unknown"].get(name, row["sizes"].get(name)), []).append((at, row))
+        rise = all(len(each) > 1 and all(a < b for (a, _), (b, _) in pairwise(each)) for each in parts.values())
+        if len(parts) > 1 and rise:
+            return list(parts.values())
+    return [list(group)]
 
 
 def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[tuple[float, dict[str, Any]]]]:

@@ -17,7 +17,7 @@ from slowstep.audit.read.nested_bars import is_full, outer_bars
 from slowstep.audit.read.other_work import BEFOREHAND, evaluates_first
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
-from slowstep.audit.read.separate_runs import separate_runs
+from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
 from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, Stretch, begins_again
 from slowstep.audit.relations import TITLES
@@ -144,7 +144,11 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     said = _said_totals(own, ends)
     counting = [s for s in stretches if (s.name, s.total) in outer]
     found: list[Training] = []
-    for run in separate_runs(own, counting):
+    runs = separate_runs(own, counting)
+    if are_twice_in_an_epoch(runs):
+        why = f"holds two bars called '{own[0].name}', and two in each epoch: which are training? "
+        raise Unreadable(str(path), 1, 1, f"{why}Leave only those in the log")
+    for run in runs:
         found.append(Training([], bool(outer)))
         for stretch in _without_evaluations(_of_steps(run, said, path)):
             last = found[-1].stretches[-1] if found[-1].stretches else None

@@ -93,10 +93,13 @@ TOOK = re.compile(
 )
 """What took how long: `epoch 1 took 61.2 s`, `100 steps in 42.1 s`."""
 
-OF_SOMETHING_ELSE = re.compile(r"\b(?:of|for|after|before|from|in|during|at|to)(?: the)? \Z", re.IGNORECASE)
+OF_SOMETHING_ELSE = re.compile(
+    r"(?<!time )(?<!duration )\b(?:of|for|after|before|from|in|during|at|to)(?: the)? \Z", re.IGNORECASE
+)
 """The text before an epoch that is not itself what took a time: `Saving the checkpoint of epoch 1 took 3.4 s`."""
 
 WHOSE = "is it of training, or of the evaluation that the line also speaks of?"
+OF_AN_EVALUATION = "it is of an evaluation"
 
 MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
 """A utilisation whose name stands behind it: `56.8% bf16 MFU`."""
@@ -169,11 +172,15 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     of_steps: set[tuple[str, str]] = set()
     of_agents = 0
     for i, line in enumerate(lines):
-        says_speed, says_agents = _kind(DIGITS.sub("0", line))
+        says_speed, of_evaluation, says_agents = _kind(DIGITS.sub("0", line))
         of_agents += says_agents
         if not says_speed:
             continue
         for said in _said_in(line[:LONGEST]):
+            if of_evaluation and not (said.known or said.question == WHOSE):
+                continue
+            if of_evaluation:
+                said = replace(said, known=None, question=OF_AN_EVALUATION)
             if not said.known:
                 unclear.setdefault(_kept(said.name), []).append(said)
                 continue
@@ -200,13 +207,13 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
 
 
 @functools.lru_cache(maxsize=4096)  # most lines of a log differ in their numbers alone
-def _kind(line: str) -> tuple[bool, bool]:
-    """Return whether a line may say a speed of training, and whether it is of reinforcement learning."""
+def _kind(line: str) -> tuple[bool, bool, bool]:
+    """Return whether a line may say a speed, whether it is of an evaluation, and whether of reinforcement learning."""
     low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
     of_agents = any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
     if not HINT.search(line) or BAR.search(line) or MESSAGE_BEFOREHAND.match(line):
-        return False, of_agents
-    return not evaluates(line), of_agents
+        return False, False, of_agents
+    return True, evaluates(line), of_agents
 
 
 def _kept(name: str) -> str:

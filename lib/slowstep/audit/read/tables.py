@@ -171,7 +171,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
-    found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]
+    found = _sizes([_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
@@ -194,11 +194,10 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
 
 def _refuse_uneven(header: Sequence[Cell], body: Sequence[Sequence[Cell]], source: str) -> None:
     """Raise Unreadable for a row with other cells than the header has, such as one that is cut off."""
-    for i, cells in enumerate(body, 1):
+    for cells in body:
         if len(cells) != len(header):
-            line = cells[0][1] if cells else header[0][1] + i
             many = f"{len(header)} cell{'s' * (len(header) != 1)}"
-            raise Unreadable(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
+            raise Unreadable(source, cells[0][1], 1, f"expected {many} as in the header, found {len(cells)}")
 
 
 def _clocks(
@@ -254,6 +253,16 @@ def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iter
             above = text if plain(text) else above
             cells = [(above, *place), *cells[1:]]
         yield cells
+
+
+def _sizes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with whole numbers as sizes, too, where their column has numbers with decimals."""
+    names = {name for row in rows for name in row["sizes"]}
+    whole = [{n: text for n, text in row["unknown"].items() if n in names and text.isdigit()} for row in rows]
+    return [
+        row | {"sizes": row["sizes"] | own, "unknown": {n: t for n, t in row["unknown"].items() if n not in own}}
+        for row, own in zip(rows, whole, strict=True)
+    ]
 
 
 def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
