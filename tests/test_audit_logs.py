@@ -511,6 +511,7 @@ def test_a_program_that_is_called_train_makes_no_evaluation_a_training(source: s
     [
         *("Evaluated 50 batches in 4.2 s", "Validated 50 batches in 4.2 s", "INFO tested 50 batches in 4.2 s"),
         *("2024-05-01 12:00:00 INFO Saving checkpoint of epoch 1 took 3.4 s", "Checkpoint of epoch 1 took 3.4 s"),
+        *("INFO | Scored 50 batches in 4.2 s", "INFO: Wrote epoch 1 in 3.4 s"),
         *("[12:00:00] Uploading the weights of epoch 1 took 3.4 s", "Statistics for epoch 1 took 3.4 s"),
     ],
 )
@@ -610,3 +611,9 @@ def test_two_bars_of_one_name_in_each_epoch_are_asked_about(tmp_path: Path) -> N
         read("".join(each), tmp_path)
 
     assert ["1.00", "0.30"] == [found["seconds_per_step"] for found in read(each[0] + each[1], tmp_path)]
+
+
+@pytest.mark.parametrize("done", ["Finished", "Completed", "INFO Trained", "Training of", "Time for", ""])
+def test_an_epoch_that_was_trained_says_its_time(done: str, tmp_path: Path) -> None:
+    """Whatever word of training or time stands before it."""
+    assert [{"seconds_per_epoch": "61.2"}] == read(lines(f"{done} epoch {{n}} in 61.2 s"), tmp_path)

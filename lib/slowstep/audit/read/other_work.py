@@ -19,7 +19,7 @@ METRICS = (
 
 OF_EVALUATION = re.compile(
     rf"{BEGINS}(?:eval(?:s|uat(?:e[sd]?|ing|ions?|ors?))?|val(?:s|idat(?:e[sd]?|ing|ions?|ors?))?|valid(?![ _]?tok)|"
-    rf"test(?:s|ed|ing)?|(?<![/.+\d])dev(?:set)?(?!/|\W{{0,3}}(?:cuda|[cg]pu|\d))|"
+    rf"test(?:s|ed|ing)?(?!-time)|(?<![/.+\d])dev(?:set)?(?!/|\W{{0,3}}(?:cuda|[cg]pu|\d))|"
     rf"inference|decode|prefill|generation|loading){ENDS}(?!\W?_?(?:{METRICS}))",
     re.IGNORECASE,
 )

@@ -98,7 +98,15 @@ OF_SOMETHING_ELSE = re.compile(
 )
 """The text before an epoch that is not itself what took a time: `Saving the checkpoint of epoch 1 took 3.4 s`."""
 
+OTHER_DEED = re.compile(
+    r"\b(?!(?:\w*trained|completed|finished|ended|processed|performed|executed|logged|elapsed|timed|measured|passed)\b)"
+    r"(?:[a-z]{2,20}ed|wrote|read|sent|built) (?:the )?\Z",
+    re.IGNORECASE,
+)
+"""What was done to the steps or the epoch behind it, other than training: `Scored 50 batches in 3.2 s`."""
+
 WHOSE = "is it of training, or of the evaluation that the line also speaks of?"
+OF_ANOTHER_DEED = "is it of training?"
 OF_AN_EVALUATION = "it is of an evaluation"
 
 MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
@@ -241,7 +249,8 @@ def _said_in(line: str) -> Iterator[Said]:
         said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
         before = text[: match.start()]
         if said and not (what == "epoch" and OF_SOMETHING_ELSE.search(before) and not OF_TRAINING.search(before)):
-            yield _asked_whose(said, before)
+            other = OTHER_DEED.search(before)
+            yield replace(said, known=None, question=OF_ANOTHER_DEED) if other else _asked_whose(said, before)
         rest = rest.replace(match[0], ";")
     if "fu" in rest.lower():
         yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))

@@ -13,18 +13,18 @@ UNSET = ("", "none", "null", "nan", "-")
 """Texts that an export writes for a parameter that was not given."""
 
 EACH_ITS_OWN = re.compile(
-    r"\b(?:(?:run|job|task|trial|exp|sweep|group|user|uu|gu|u|p)?ids?|seeds?|dates?|"
-    r"(?:wall|run|up|start|end|date|life)?time(?:s|stamps?)?|start(?:ed)?|creat(?:ed|ion|or)|updat(?:e[sd]?)|end(?:ed)?|"
-    r"host(?:name)?|user(?:name)?|notes?|comments?|remarks?|(?:run|job|file|exp)?names?|ur[li]s?|paths?|"
-    r"(?:log|out|run|work)?dir(?:s|ectory)?|commits?|status|state)\b",
+    r"\b(?:(?:run|job|task|trial|exp|sweep|group|user|uu|gu|u|p)?ids?|\w*seeds?|dates?|"
+    r"\w*time(?:s|stamps?)?|start(?:ed)?|creat(?:ed|ion|or)|updat(?:e[sd]?)|end(?:ed)?|"
+    r"host(?:names?|list)?|user(?:name)?|notes?|comments?|remarks?|(?:run|job|file|exp)?names?|ur[li]s?|paths?|"
+    r"(?:log|out|run|work|save)?dir(?:s|ectory)?|commits?|status|state)\b",
     re.IGNORECASE,
 )
 """Words in the headers of columns that differ between repeats of one measurement."""
 
 MEASURED_BESIDE = re.compile(
-    r"\b(?:\w*loss(?:es)?|acc(?:uracy)?|ppl|perplex\w*|bleu\w*|rouge\w*|scores?|\w*flops?|grad(?:ient)?.?norm|"
-    r"temp(?:s|erature)?|power|watt(?:s|age)?|energy|duration|elapsed|latency|latencies|"
-    r"(?:gpu|cpu|peak|max|cuda)?mem(?:ory)?|vram|"
+    r"\b(?:\w*loss(?:es)?|acc(?:uracy)?|ppl|perplex\w*|\w*bleu\w*|rouge\w*|(?:f1)?scores?|\w*flops?|grad(?:ient)?.?norm|"
+    r"temp(?:s|erature)?|power|watt(?:s|age)?|energy|durations?|elapsed|\w*latenc(?:y|ies)|"
+    r"\w*(?:mem(?:ory)?|vram)(?:[gm]i?b)?|"
     r"(?:time|global|num|n|max|total|train)?(?:steps?|iters?|iterations?|epochs?)|index|repeat\w*|trials?|attempts?|"
     r"folds?|speed(?:s|ups?)?|faster|slower|gains?|diff(?:s|erences?)?|relative|improve\w*|overheads?|ratios?|savings?|"
     r"verdict|results?|conclusions?|findings?|observ\w*|summary|descr\w*|reasons?|why|(?:gpu|cpu)?util(?:i[sz]ation)?|"
