@@ -617,3 +617,10 @@ def test_two_bars_of_one_name_in_each_epoch_are_asked_about(tmp_path: Path) -> N
 def test_an_epoch_that_was_trained_says_its_time(done: str, tmp_path: Path) -> None:
     """Whatever word of training or time stands before it."""
     assert [{"seconds_per_epoch": "61.2"}] == read(lines(f"{done} epoch {{n}} in 61.2 s"), tmp_path)
+
+
+def test_names_of_metrics_may_be_paths(tmp_path: Path) -> None:
+    """The part that says training or evaluation may be anywhere in them."""
+    line = '{{"perf/eval/samples_per_second": 640.2, "perf/train/samples_per_second": 211.3}}'
+
+    assert [{"samples_per_second": "211.3"}] == read(lines(line), tmp_path)

@@ -28,7 +28,7 @@ OF_EVALUATION = re.compile(
 STEMS = ("val", "dev", "test", "inference", "decode", "prefill", "generation", "loading")
 """What each of those words holds, in lower case."""
 
-OF_TRAINING = re.compile(rf"{BEGINS}(?<![/\\.])(?:pre-?|re-?)?train(?:s|ed|ing)?{ENDS}", re.IGNORECASE)
+OF_TRAINING = re.compile(rf"{BEGINS}(?:pre-?|re-?)?train(?:s|ed|ing)?{ENDS}", re.IGNORECASE)
 """Words that train."""
 
 PROGRAM = re.compile(r"[\w./-]{0,80}train[\w./-]{0,80}\.(?:py|sh)\b", re.IGNORECASE)
@@ -57,7 +57,8 @@ PREFIX = (
 """What stands before a message: a time, a process, the level and the name of a logger."""
 
 MESSAGE_BEFOREHAND = re.compile(
-    rf"{PREFIX}(?:load(?!\w{{0,9}}\s?[:=]?\s?[\d.]+\s?m?s\b)|map|cach|download|fetch|build|generat|filter|tokeni[sz]|sav|{PREPARING}|checkpoint\b|"
+    rf"{PREFIX}(?:load(?!\w{{0,9}}\s?[:=]?\s?[\d.]+\s?m?s\b)|map|cach|download|fetch|build|generat|filter|tokeni[sz]|"
+    rf"sav|{PREPARING}|checkpoint\b|"
     r"data[ -]?(?:set\b|load(?:ing|er)\b|preparation\b|pre-?processing\b))",
     re.IGNORECASE,
 )

@@ -22,8 +22,8 @@ EACH_ITS_OWN = re.compile(
 """Words in the headers of columns that differ between repeats of one measurement."""
 
 MEASURED_BESIDE = re.compile(
-    r"\b(?:\w*loss(?:es)?|acc(?:uracy)?|ppl|perplex\w*|\w*bleu\w*|rouge\w*|(?:f1)?scores?|\w*flops?|grad(?:ient)?.?norm|"
-    r"temp(?:s|erature)?|power|watt(?:s|age)?|energy|durations?|elapsed|\w*latenc(?:y|ies)|"
+    r"\b(?:\w*loss(?:es)?|acc(?:uracy)?|ppl|perplex\w*|\w*bleu\w*|rouge\w*|(?:f1)?scores?|\w*flops?|"
+    r"grad(?:ient)?.?norm|temp(?:s|erature)?|power|watt(?:s|age)?|energy|durations?|elapsed|\w*latenc(?:y|ies)|"
     r"\w*(?:mem(?:ory)?|vram)(?:[gm]i?b)?|"
     r"(?:time|global|num|n|max|total|train)?(?:steps?|iters?|iterations?|epochs?)|index|repeat\w*|trials?|attempts?|"
     r"folds?|speed(?:s|ups?)?|faster|slower|gains?|diff(?:s|erences?)?|relative|improve\w*|overheads?|ratios?|savings?|"
