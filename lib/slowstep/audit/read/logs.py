@@ -162,7 +162,7 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
 
 def _said_totals(own: Sequence[Stretch], ends: Sequence[dict[str, Any]]) -> set[int]:
     """Return the totals of bars that count as many steps as Trainer's last words."""
-    totals = {s.total for s in own}
+    totals = list(dict.fromkeys(s.total for s in own))
     nearest = [min(totals, key=lambda total: abs(steps_of(end) - total)) for end in ends]
     return {t for end, t in zip(ends, nearest, strict=True) if abs(steps_of(end) - t) <= 1 + OFF * t}
 
