@@ -427,3 +427,200 @@ def test_a_short_bar_without_a_name_is_no_training_beside_a_longer_one(name: str
     (figures,) = read(run(name, 1, 500, 500, 1.42) + sampling, tmp_path)
 
     assert (500, 1.42) == (float(figures["steps"]), float(figures["seconds_per_step"].split(" ")[0]))
+
+
+@pytest.mark.parametrize("said", ["{{'train_runtime', 'train_loss'}}", "{{[1]: 2, 'train_runtime': 3}}"])
+def test_a_set_that_names_trainers_figures_says_none(said: str, tmp_path: Path) -> None:
+    """A warning may print one; the list of metrics behind it counts all the same."""
+    metrics = "***** train metrics *****\n  train_runtime = 0:20:34.56\n  train_steps_per_second = 0.081\n"
+    (found,) = read("Unexpected metrics: " + said.format() + "\n" + metrics, tmp_path)
+    with pytest.raises(Unreadable, match="no bar of tqdm"):
+        read("Unexpected metrics: " + said.format() + "\n", tmp_path)
+
+    assert {"seconds": "1234.56", "steps_per_second": "0.081"} == found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Truncating train dataset", "Packing train dataset", "Adding EOS to train dataset", "Shuffling train split"),
+        *("Applying chat template to train dataset", "Converting train dataset to ChatML", "Filtering train >1024"),
+        *("Extracting prompt in train dataset", "Preparing train", "Ranking train prompts"),
+    ],
+)
+def test_bars_over_a_data_set_are_none_of_training(name: str, tmp_path: Path) -> None:
+    """They count its samples before training begins; Trainer's last words tell its speed."""
+    end = "{'train_runtime': 1234.56, 'train_samples_per_second': 42.1, 'train_steps_per_second': 0.66}\n"
+    done = f"{name}: 100%|##########| 52002/52002 [00:05<00:00, 9500.12 examples/s]\n"
+    (found,) = read(done + end, tmp_path)
+
+    assert "42.1" == found["samples_per_second"]
+
+
+@pytest.mark.parametrize(
+    "name", ["Packing train dataset", "Truncating train", "Writing train split", "Resuming training"]
+)
+def test_a_bar_over_a_data_set_alone_is_no_training(name: str, tmp_path: Path) -> None:
+    """Where nothing else is said, it is told that no bar is of training."""
+    with pytest.raises(Unreadable, match="no bar of tqdm over training steps"):
+        read(run(name, 1, 20, 20, 0.01), tmp_path)
+
+
+@pytest.mark.parametrize("word", ["valid", "dev", "Validated", "tested", "evaluator", "val", "VALID"])
+def test_an_evaluations_lines_and_bars_are_left_out(word: str, tmp_path: Path) -> None:
+    """In whatever form it is called; its lines say higher speeds than those of training."""
+    texts = [
+        f"Epoch {n} | train | loss 2.1 | 211.3 samples/s\nEpoch {n} | {word} | 640.2 samples/s\n" for n in range(9)
+    ]
+    bars = [run(f"Epoch {n} [train]", 1, 50, 50, 2.0) + run(f"Epoch {n} [{word}]", 1, 50, 50, 0.5) for n in (1, 2)]
+
+    assert [{"samples_per_second": "211.3"}] == read("".join(texts), tmp_path)
+    assert [{"seconds_per_step": ["2.00"] * 2, "steps_per_epoch": 50}] == read("".join(bars), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("step {n} | val_bpb 0.91 | 211.3 samples/s", "step {n} | valid tokens 8000 | 211.3 samples/s"),
+        *("step {n} | dev cuda:0 | 211.3 samples/s", "torch 2.4.dev2024 | step {n} | 211.3 samples/s"),
+        *("step {n} | saved in /dev/shm | 211.3 samples/s", "step {n} | invalid 0 | 211.3 samples/s"),
+        *("step {n} | VALUES 3 | 211.3 samples/s", "INFO: learning rate 0.1 | 211.3 samples/s"),
+        "2024-05-01 12:00:00 INFO train.py:88 | step {n} | data loaded | 211.3 samples/s",
+    ],
+)
+def test_lines_of_training_may_name_other_things(line: str, tmp_path: Path) -> None:
+    """The last evaluation's metric, tokens that are no padding, a device, a version: no evaluation is meant."""
+    assert [{"samples_per_second": "211.3"}] == read(lines(line), tmp_path)
+
+
+@pytest.mark.parametrize("source", ["train.py:131", "src.train:131 -", "[trainer]", "| train | INFO", "train - INFO -"])
+@pytest.mark.parametrize(
+    "said", ["| eval | 640.2 samples/s", "eval_samples_per_second: 640.2", "EvalSamplesPerSec=640.2"]
+)
+def test_a_program_that_is_called_train_makes_no_evaluation_a_training(source: str, said: str, tmp_path: Path) -> None:
+    """Nor is an evaluation's speed taken where nothing else is said."""
+    evaluation, training = f"INFO {source} {said}\n", f"INFO {source} step 100 | 211.3 samples/s\n"
+
+    assert [{"samples_per_second": "211.3"}] == read((training + evaluation) * 9, tmp_path)
+    with pytest.raises(Unreadable):
+        read(evaluation * 9, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *("Evaluated 50 batches in 4.2 s", "Validated 50 batches in 4.2 s", "INFO tested 50 batches in 4.2 s"),
+        *("2024-05-01 12:00:00 INFO Saving checkpoint of epoch 1 took 3.4 s", "Checkpoint of epoch 1 took 3.4 s"),
+        *("INFO | Scored 50 batches in 4.2 s", "INFO: Wrote epoch 1 in 3.4 s"),
+        *("[12:00:00] Uploading the weights of epoch 1 took 3.4 s", "Statistics for epoch 1 took 3.4 s"),
+    ],
+)
+def test_what_is_done_beside_the_steps_is_no_speed(other: str, tmp_path: Path) -> None:
+    """An evaluation that is over, and a save: an epoch's time is its own."""
+    text = "".join(f"Epoch {n} took 61.2 s\n{other}\n{other}\n" for n in range(6))
+
+    assert [{"seconds_per_epoch": "61.2"}] == read(text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *("", "2024-05-01 12:00:00 INFO ", "2024-05-01 12:00:00,123 - INFO - __main__ - ", "INFO:root:", "[rank0]: "),
+        *("[2024-05-01 12:00:00][INFO] ", "2024-05-01T12:00:00Z ", "12:00 AM ", "INFO train.py:88 | ", "data.py:3 "),
+        *("[train.py:88] ", "05/01/2024 12:00:00 - INFO - train - ", "(TrainWorker pid=123) "),
+    ],
+)
+@pytest.mark.parametrize(
+    "what", ["tokenizing", "Packing", "Filtering", "mapping", "Loading", "Dataset ready", "Shuffling"]
+)
+def test_what_comes_before_training_is_none_of_it_behind_any_prefix(head: str, what: str, tmp_path: Path) -> None:
+    """A time, a level, a process and a logger may stand before a message."""
+    text = f"{head}{what}: 9000 samples/s\n" * 2 + f"{head}step 10: 2.00 s/it\n" * 2
+
+    assert [{"seconds_per_step": "2.00"}] == read(text, tmp_path)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    "names", [("Training", "Training"), ("Train stage 1", "Train stage 2"), ("Epoch 1/1 train",) * 2]
+)
+def test_bars_of_training_with_other_totals_are_runs(names: tuple[str, str], order: int, tmp_path: Path) -> None:
+    """In either order; none of them is left out."""
+    runs = [run(names[0], 1, 200, 200, 1.0), run(names[1], 1, 100, 100, 1.5)][::order]
+
+    assert ["1.00", "1.50"][::order] == [found["seconds_per_step"] for found in read("".join(runs), tmp_path)]
+
+
+@pytest.mark.parametrize("name", ["Epoch {}/2", "Epoch {}/2 [train]", "Train [{}/2]"])
+@pytest.mark.parametrize("total", [50, 20])
+def test_epochs_that_begin_again_are_another_run(name: str, total: int, tmp_path: Path) -> None:
+    """Its number falls; an epoch that broke off and begins again is of a run that was resumed."""
+    one, other = (
+        "".join(run(name.format(n), 1, of, of, step) for n in (1, 2)) for of, step in ((50, 1.0), (total, 2.0))
+    )
+    broken = run(name.format(1), 1, 20, 50, 3.0)
+
+    assert [["1.00"] * 2, ["2.00"] * 2] == [found["seconds_per_step"] for found in read(one + other, tmp_path)]
+    assert [["1.00"] * 2] == [found["seconds_per_step"] for found in read(broken + one, tmp_path)]
+
+
+def test_bars_over_epochs_that_begin_again_are_another_run(tmp_path: Path) -> None:
+    """The count of epochs falls, whatever the bars over steps are called."""
+    one, other = (
+        "".join(run("", 1, 50, 50, step) + bar("Epochs", n, 3, 120 * n, "120.00s/it") for n in (1, 2, 3))
+        for step in (1.0, 2.0)
+    )
+
+    assert [["1.00"] * 3, ["2.00"] * 3] == [found["seconds_per_step"] for found in read(one + other, tmp_path)]
+    assert ["1.00"] * 3 == read(one + run("", 1, 30, 50, 2.0), tmp_path)[0]["seconds_per_step"]
+
+
+def test_bars_of_one_epoch_with_other_totals_are_asked_about(tmp_path: Path) -> None:
+    """The shorter one may be an evaluation or another run; between two of training it is an evaluation."""
+    train, other = run("Epoch 1", 1, 50, 50, 1.0), run("Epoch 1", 1, 10, 10, 2.0)
+    with pytest.raises(Unreadable, match="holds bars of 50 and 10 steps: which are training"):
+        read(train + other, tmp_path)
+    both = (train + other) + (train + other).replace("Epoch 1", "Epoch 2")
+
+    assert [{"seconds_per_step": ["1.00"] * 2, "steps_per_epoch": 50}] == read(both, tmp_path)
+
+
+def test_a_speed_of_an_evaluation_alone_is_told_as_such(tmp_path: Path) -> None:
+    """It is none of training, and the reader learns what was found."""
+    with pytest.raises(Unreadable) as refused:
+        read(lines("INFO train.py: eval_samples_per_second: {slow}81.2"), tmp_path)
+
+    assert "'eval_samples_per_second 981.2' in 12 lines: it is of an evaluation" in str(refused.value)
+
+
+def test_a_log_of_single_bars_has_several_runs_too(tmp_path: Path) -> None:
+    """Only the last state of each bar may be left in a log; a process that is behind begins no other run."""
+    one = "".join(bar(f"Epoch {n}/2", 200, 200, 200, "1.00s/it") for n in (1, 2))
+    first, second = run("Epoch 1/2", 1, 99, 100, 1.0), run("Epoch 2/2", 4, 100, 100, 1.0)
+    late = bar("Epoch 1/2", 100, 100, 100, "1.00s/it")
+    begins = bar("Epoch 2/2", 1, 100, 1, "1.00s/it")
+
+    assert 2 == len(read(one * 2, tmp_path))
+    assert 1 == len(read(first + begins + late + late + begins + late + second, tmp_path))
+
+
+def test_two_bars_of_one_name_in_each_epoch_are_asked_about(tmp_path: Path) -> None:
+    """One of them may evaluate; an epoch that is whole and begins again alone is another run."""
+    each = [run(f"Epoch {n}", 1, 50, 50, step) for n in (1, 2, 3) for step in (1.0, 0.3)]
+    with pytest.raises(Unreadable, match="holds two bars called 'Epoch 1', and two in each epoch"):
+        read("".join(each), tmp_path)
+
+    assert ["1.00", "0.30"] == [found["seconds_per_step"] for found in read(each[0] + each[1], tmp_path)]
+
+
+@pytest.mark.parametrize("done", ["Finished", "Completed", "INFO Trained", "Training of", "Time for", ""])
+def test_an_epoch_that_was_trained_says_its_time(done: str, tmp_path: Path) -> None:
+    """Whatever word of training or time stands before it."""
+    assert [{"seconds_per_epoch": "61.2"}] == read(lines(f"{done} epoch {{n}} in 61.2 s"), tmp_path)
+
+
+def test_names_of_metrics_may_be_paths(tmp_path: Path) -> None:
+    """The part that says training or evaluation may be anywhere in them."""
+    line = '{{"perf/eval/samples_per_second": 640.2, "perf/train/samples_per_second": 211.3}}'
+
+    assert [{"samples_per_second": "211.3"}] == read(lines(line), tmp_path)

@@ -609,3 +609,127 @@ def test_rounding_is_told_where_it_decides() -> None:
     assert ["as they are given, the figures allow anything from 1.00 times to 1.01 times"] == texts
     (direction,) = report(table.replace("2.00", "2.0000"), claim(speed_up=">1")).claims
     assert "the figures allow either direction" in direction.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("step,loss,s/it\n1,2.0,0.5\n2,1.9,0.5\n3,1.8", "t:4:1: expected 3 cells as in the header, found 2"),
+        ("run,time\na\nb,1700000000", "t:2:1: expected 2 cells as in the header, found 1"),
+        ("step,elapsed_time\n1,0:00:10\n2", "t:3:1: expected 2 cells as in the header, found 1"),
+        ("epoch,timestamp,loss\n1,2025-03-04 10:00:00,2.0\n2,2025-03-04 10", "t:3:1: expected 3 cells"),
+    ],
+)
+def test_a_line_that_is_cut_off_says_where(text: str, place: str) -> None:
+    """Whatever its columns hold: steps, clocks or figures."""
+    with pytest.raises(Unreadable) as refused:
+        table_rows(text, "t")
+
+    assert place in str(refused.value)
+
+
+@pytest.mark.parametrize("cell", ["1 s" + " s" * 40 + " x", "1" + " 1 s" * 40 + " x", "1 s" + " ." * 5000 + "x"])
+def test_long_words_beside_steps_are_read(cell: str) -> None:
+    """They look like a duration up to their end, and no pattern tries every way to part them."""
+    (row,) = table_rows(f"step,note,s/it\n1,{cell},2.0\n2,{cell},2.0\n", "t")
+
+    assert {"seconds_per_step": "2.0"} == row["figures"]
+
+
+def clocked(form: str, epochs: list[float], seconds: float) -> str:
+    """A table of epochs with the time at which each was reached."""
+    began = datetime.datetime(2025, 3, 4, 10)
+    rows = []
+    for epoch in epochs:
+        passed = datetime.timedelta(seconds=round(seconds * epoch))
+        rows.append(f"{round(epoch, 2)},{passed if form == 'elapsed_time' else began + passed},1.5\n")
+    return f"epoch,{form},loss\n{''.join(rows)}"
+
+
+@pytest.mark.parametrize("form", ["timestamp", "elapsed_time"])
+@pytest.mark.parametrize(
+    "epochs", [[0, 1, 2, 3], [1, 2, 3, 4, 5], [n / 2 for n in range(1, 9)], [n / 75 for n in range(1, 400)]]
+)
+def test_clocks_beside_epochs_are_the_time_of_an_epoch(form: str, epochs: list[float]) -> None:
+    """Also of parts of an epoch, whose count is rounded; no step is as long."""
+    (row,) = table_rows(clocked(form, epochs, 600), "t")
+    found = parse(row["figures"]["seconds_per_epoch"])
+
+    assert ["seconds_per_epoch"] == [*row["figures"]]
+    assert found.meets(parse("600"))
+    assert found.high - found.low < 0.1 * found.middle
+
+
+@pytest.mark.parametrize(
+    ("header", "a", "b"),
+    [
+        *(("backend", "nccl", "gloo"), ("vendor", "x", "y"), ("pin memory", "on", "off"), ("criterion", "ce", "mse")),
+        *(("generation", "gen4", "gen5"), ("num hosts", "1", "2"), ("hosts", "1", "2"), ("hybrid", "on", "off")),
+        *(("optimizer states", "sharded", "full"), ("DeepSpeed", "zero2", "zero3"), ("deepspeed", "a.json", "b.json")),
+        *(("model name", "gpt2", "llama"), ("model_name_or_path", "gpt2", "llama"), ("gpu_name", "A100", "H100")),
+        *(("chat template", "a", "b"), ("replicas", "1", "8"), ("loss function", "ce", "fused"), ("grid", "1", "2")),
+        *(("candidate", "x", "y"), ("configuration file", "x", "y"), ("acceleration", "on", "off")),
+    ],
+)
+def test_a_setting_may_have_a_results_letters_in_its_name(header: str, a: str, b: str) -> None:
+    """`backend` ends in `end`: rows that differ in it are no repeats of one run."""
+    rows = table_rows(f"run,{header},s/it\na,{a},1.0\na,{b},2.0\n", "t")
+
+    assert ["1.0", "2.0"] == [row["figures"]["seconds_per_step"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("run_id", "runId", "uuid", "startTime", "end_time", "created_at", "Updated", "hostname", "Host", "log_dir"),
+        *("train_loss", "finalLoss", "eval_acc", "TFLOPs", "gpu_mem", "Peak Memory", "step time note", "num_steps"),
+        *("niter", "speedup", "State", "file name", "output path", "warnings", "timestep", "gpu util"),
+    ],
+)
+def test_what_differs_between_repeats_is_no_setting(header: str) -> None:
+    """However its words are parted."""
+    rows = table_rows(f"run,{header},tokens/s\na,13,1000\na,71,1010\nb,15,1200\nb,17,1210\n", "t")
+
+    assert [["1000", "1010"], ["1200", "1210"]] == [row["figures"]["tokens_per_second"] for row in rows]
+
+
+def test_a_size_with_decimals_keeps_rows_apart() -> None:
+    """Where their figures are too far apart for repeats, and it is told where such rows are compared."""
+    table = "config,{},tok/s\nbase,1.5,12000\nbase,7.0,{}\nfused,1.5,14000\nfused,7.0,{}\n"
+    apart = table_rows(table.format("params (B)", 3000, 3600), "t")
+    alike = table_rows(table.format("params (B)", 12100, 14100), "t")
+    of_result = table_rows(table.format("train loss", 3000, 3600), "t")
+    lines = claim_lines(report(table.format("params (B)", 3000, 3600)))
+
+    assert ["12000", "3000", "14000", "3600"] == [row["figures"]["tokens_per_second"] for row in apart]
+    assert [2, 2] == [len(row["figures"]["tokens_per_second"]) for row in alike]
+    assert [2, 2] == [len(row["figures"]["tokens_per_second"]) for row in of_result]
+    assert "they differ in params (B) (1.5, 7.0), which was not read" in lines[0]
+    assert all("sizes" not in row for row in (*apart, *alike))
+
+
+@pytest.mark.parametrize(
+    ("header", "a", "b"), [("params (B)", "1.5", "7.0"), ("params (B)", "1.5", "7"), ("nodes", "1", "8")]
+)
+def test_two_runs_whose_steps_alternate_are_told_apart_by_a_number(header: str, a: str, b: str) -> None:
+    """Their steps are the same ones, and a number beside them says which is which."""
+    lines = "".join(f"{n},{a},{2 + n / 100}\n{n},{b},{9 + n / 100}\n" for n in range(9))
+    rows = table_rows(f"step,{header},s/it\n{lines}", "t")
+
+    assert [("2.06", {header: a}), ("9.06", {header: b})] == [
+        (row["figures"]["seconds_per_step"], row["unknown"]) for row in rows
+    ]
+
+
+def test_a_column_of_whole_numbers_and_others_is_of_one_kind() -> None:
+    """A number without decimals among such with decimals is a size as they are."""
+    rows = table_rows("run,params (B),tok/s\na,1.5,12000\na,7,3000\nb,1.5,14000\nb,7,3600\n", "t")
+
+    assert ["1.5", "7", "1.5", "7"] == [row["unknown"]["params (B)"] for row in rows]
+
+
+@pytest.mark.parametrize("text", ["|\n|-|\n|\n", "|\n|-|\n| a | b |\n", "| run | s/it |\n|-|-|\n|\n"])
+def test_a_line_of_a_bar_alone_never_crashes(text: str) -> None:
+    """It has no cell with a word."""
+    with pytest.raises(Unreadable):
+        table_rows(text, "t")

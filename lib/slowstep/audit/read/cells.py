@@ -80,7 +80,7 @@ def _cells(line: str, number: int) -> list[Cell]:
     for part in BAR.split(line):
         cells.append((part.strip().replace("\\|", "|"), number, at))
         at += len(part) + 1
-    return cells[1:-1] if len(cells) > 1 and not cells[0][0] and not cells[-1][0] else cells
+    return cells[1:-1] if len(cells) > 2 and not cells[0][0] and not cells[-1][0] else cells
 
 
 def _csv(text: str, source: str) -> Iterator[list[Cell]]:

@@ -6,6 +6,7 @@ import re
 import statistics
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import pairwise
 
 from slowstep.audit.read.columns import seconds_of
@@ -25,6 +26,9 @@ SINGLE = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)")
 
 WINDOW = 20.0
 """The seconds that are looked at together, since clocks are rounded and single steps uneven."""
+
+ROUNDED = 0.02
+"""The share by which the rounding of counts such as `0.37` epochs may make a window's count wrong."""
 
 
 def points_in_time(header: str, cells: Sequence[str]) -> list[float | None]:
@@ -68,18 +72,19 @@ def _duration(cell: str) -> float | None:
 
 
 def pace_by_clock(points: Sequence[tuple[float, float]]) -> str | None:
-    """Return the seconds a step by steps and their clocks: the median of the later half; None if none follows.
+    """Return the seconds a step or an epoch by their counts and clocks: the median of the later half, or None.
 
     A step that was logged twice, or a clock that stands still, says nothing.
     """
     points = points[int(SETTLED * len(points)) :]
+    off = _rounding([count for count, _ in points])
     windows: list[tuple[float, float]] = []
     counted = passed = 0.0
     for (a, before), (b, after) in pairwise(points):
         if b < a or after < before:
             return None
         counted, passed = counted + b - a, passed + after - before
-        if counted and passed >= WINDOW:
+        if counted and passed >= WINDOW and ROUNDED * counted >= off:
             windows.append((counted, passed))
             counted = passed = 0.0
     windows = windows or ([(counted, passed)] if counted and passed else [])
@@ -87,4 +92,12 @@ def pace_by_clock(points: Sequence[tuple[float, float]]) -> str | None:
         return None
     middle = statistics.median(time / count for count, time in windows)
     rounded = 1.0 if all(clock == int(clock) for _, clock in points) else 1e-3
-    return f"{middle:.6f} ± {rounded / min(count for count, _ in windows):.6f}"
+    return f"{middle:.6f} ± {(rounded + off * middle) / min(count for count, _ in windows):.6f}"
+
+
+def _rounding(counts: Sequence[float]) -> float:
+    """Return by how much the difference of two counts may be off; those that are equally far apart are exact."""
+    if len({round(b - a, 9) for a, b in pairwise(counts)}) < 2:
+        return 0.0
+    last = min(int(Decimal(repr(count)).as_tuple().exponent) for count in counts)
+    return 0.0 if all(count == int(count) for count in counts) else 10.0**last

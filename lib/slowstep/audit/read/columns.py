@@ -29,10 +29,6 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
 ELSEWHERE = {"eval", "evaluation", "val", "validation", "inference", "decode", "prefill", "generation", "loading"}
 """Words of a header whose speed is not that of training."""
 
-OTHERWISE = sorted({*ELSEWHERE, "validating", "validate", "evaluating", "evaluate", "testing", "test"})
-OF_EVALUATION = re.compile(rf"(?<![a-z])(?:{'|'.join(OTHERWISE)})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
-"""Words in bars and lines of a log that evaluate. A line may also hold the last evaluation's loss."""
-
 BATCHES = ("batch size", "batch", "bs")
 
 DEVICE_COUNTS = {

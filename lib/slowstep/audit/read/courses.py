@@ -28,7 +28,7 @@ BESIDE_POSITION = {EPOCH, "learning_rate", "lr", "percentage", "remaining_time",
 
 PASSING = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|"
-    r"[\d.,]+\s?%|\d[\d,]*\s?/\s?\d[\d,]*|[\d:.,]+(?: ?[dhms]\b[ \d.]*)+|\d+(?::\d\d)+"
+    r"[\d.,]+\s?%|\d[\d,]*\s?/\s?\d[\d,]*|[\d:.,]+ ?[dhms]\b(?:[ \d.]+[dhms]\b)*[ \d.]*|\d+(?::\d\d)+"
 )
 """Cells that change as training goes on and are no words of a run: `5.32%`, `5/94`, `6m 44s`, `0:01:10`, dates."""
 
@@ -120,7 +120,26 @@ def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], na
         words = frozenset((key, text) for key, text in row["unknown"].items() if _is_word(text))
         key = i if at is None else (label, frozenset(row["settings"].items()), words)
         groups.setdefault(key, []).append((at or 0.0, row))
-    return [_course(each, name) for group in groups.values() for each in _rising(group)]
+    apart = [each for group in groups.values() for each in _by_numbers(group)]
+    return [_course(each, name) for group in apart for each in _rising(group)]
+
+
+def _by_numbers(group: Sequence[tuple[float, dict[str, Any]]]) -> list[list[tuple[float, dict[str, Any]]]]:
+    """Return the rows of each course where several have the same steps, and a number that was not read parts them."""
+    steps = [at for at, row in group if measured_in(row)]
+    names = (
+        dict.fromkeys(n for _, row in group for n in (*row["unknown"], *row["sizes"]))
+        if len({*steps}) < len(steps)
+        else ()
+    )
+    for name in names:
+        parts: dict[Hashable, list[tuple[float, dict[str, Any]]]] = {}
+        for at, row in group:
+            parts.setdefault(row["unknown"].get(name, row["sizes"].get(name)), []).append((at, row))
+        rise = all(len(each) > 1 and all(a < b for (a, _), (b, _) in pairwise(each)) for each in parts.values())
+        if len(parts) > 1 and rise:
+            return list(parts.values())
+    return [list(group)]
 
 
 def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[tuple[float, dict[str, Any]]]]:
@@ -143,7 +162,8 @@ def _course(course: Sequence[tuple[float, dict[str, Any]]], name: str) -> dict[s
     first = rows[0]
     found = {part: _middle([row[part] for row in rows]) for part in ("figures", "phases")}
     unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in rows)}
-    said = {"label": first["label"] if first["named"] else name, "unknown": unknown}
+    sizes = {key: text for key, text in first["sizes"].items() if all(r["sizes"].get(key) == text for r in rows)}
+    said = {"label": first["label"] if first["named"] else name, "unknown": unknown, "sizes": sizes}
     said["clocks"] = [(at, row["clock"]) for at, row in course if row.get("clock") is not None]
     said["course"] = {q: [row["figures"][q] for row in rows if q in row["figures"]] for q in first["figures"]}
     return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}

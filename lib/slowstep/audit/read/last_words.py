@@ -48,10 +48,12 @@ def last_words(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
     """Return Trainer's last words on a training, over all of its time, as figures, with their place in the log."""
     try:
         held = _block(said.text) if said.text.startswith("*") else ast.literal_eval(_as_python(said.text))
-    except (ValueError, SyntaxError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return said.at, {}
+    if not isinstance(held, dict):  # a set of names, as a warning prints it
         return said.at, {}
     for name in FIGURES.keys() & held.keys():
-        before = said.text[: said.text.index(name) - 1]
+        before = said.text[: max(0, said.text.find(name) - 1)]
         line, column = said.line + before.count("\n"), len(before) - before.rfind("\n")
         refuse_odd(name, held[name], path, (line, column if "\n" in before else said.column + len(before)))
     return said.at, {ours: str(held[name]) for name, ours in FIGURES.items() if name in held}

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.columns import OF_EVALUATION, Unreadable
+from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of
 from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.nested_bars import is_full, outer_bars
+from slowstep.audit.read.other_work import BEFOREHAND, evaluates_first
 from slowstep.audit.read.paces import settled
-from slowstep.audit.read.progress_bars import Scanned, lines_of, scan
+from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
+from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
 from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
-from slowstep.audit.read.stretches import BEHIND, Stretch
+from slowstep.audit.read.stretches import BEHIND, Stretch, begins_again
 from slowstep.audit.relations import TITLES
 from slowstep.text.sentences import capitalised
 
 TRAINING = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
-
-BEFOREHAND = re.compile(r"load|token|map|cach|download|fetch|build|generat", re.IGNORECASE)
-"""Words in the names of bars over what comes before training."""
 
 BARE_EPOCHS = re.compile(r"\W*epochs?\W*", re.IGNORECASE)
 """The names of bars that may be over epochs."""
@@ -35,11 +34,6 @@ OFF = 0.01
 
 MANY = 5
 """The most totals that a message names."""
-
-
-def begins_again(last: Stretch, stretch: Stretch) -> bool:
-    """Return whether a bar begins again, and is not one of several processes that are a few steps apart."""
-    return last.last - stretch.first > max(0, BEHIND * stretch.total)
 
 
 @dataclass(frozen=True)
@@ -93,10 +87,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     not clear which bars are of training.
     """
     log = scan(path)
-    dictionaries = [
-        said for said in log.ends if said.text.startswith("{")
-    ]  # scripts print the same once more as a list
-    ends = [(at, figures) for at, figures in (last_words(said, path) for said in dictionaries or log.ends) if figures]
+    dictionaries = [said for said in log.ends if said.text.startswith("{")]
+    ends = _ends(dictionaries, path) or _ends(log.ends, path)  # scripts print the same once more as a list
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
     _refuse_bare_epochs(trainings, path)
     boundaries = [*(training.at for training in trainings), math.inf]
@@ -110,6 +102,11 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
         for figures, questions in found
     ]
+
+
+def _ends(each: Sequence[Said], path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Return the figures of Trainer's last words, where they say some, with their places in the log."""
+    return [(at, figures) for at, figures in (last_words(said, path) for said in each) if figures]
 
 
 def _spoken(path: Path, log: Scanned) -> tuple[dict[str, Any], list[str]]:
@@ -139,29 +136,56 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     longest = max((s.total for s in nameless), default=0)
     own = named if max((s.total for s in named), default=0) > longest else nameless
     own = own or [s for s in by_steps if _of_training(s.name, bool(outer))]
-    own = own or [s for s in inner if _of_training(s.name)]  # of samples, as are those that map a data set
+    # Trainer's own bar counts steps, and one of samples beside its last words is of what came before
+    own = own or [s for s in inner if _of_training(s.name) and not ends]
     own = own or [s for s in inner if s.counts == "token" and not s.name]
     if not own:
         return []
+    said = _said_totals(own, ends)
+    counting = [s for s in stretches if (s.name, s.total) in outer]
+    found: list[Training] = []
+    runs = separate_runs(own, counting)
+    if are_twice_in_an_epoch(runs):
+        why = f"holds two bars called '{own[0].name}', and two in each epoch: which are training? "
+        raise Unreadable(str(path), 1, 1, f"{why}Leave only those in the log")
+    for run in runs:
+        found.append(Training([], bool(outer)))
+        for stretch in _without_evaluations(_of_steps(run, said, path)):
+            last = found[-1].stretches[-1] if found[-1].stretches else None
+            again = last and (begins_again(last, stretch) or stretch.total != last.total)
+            # a named bar that begins again is the next epoch, and so is one whose runs another bar counts
+            if again and not (last.name or outer):
+                found.append(Training([], bool(outer)))
+            found[-1].stretches.append(stretch)
+    return [training for training in found if training.stretches]
+
+
+def _said_totals(own: Sequence[Stretch], ends: Sequence[dict[str, Any]]) -> set[int]:
+    """Return the totals of bars that count as many steps as Trainer's last words."""
     totals = list(dict.fromkeys(s.total for s in own))
     nearest = [min(totals, key=lambda total: abs(steps_of(end) - total)) for end in ends]
-    said = [t for end, t in zip(ends, nearest, strict=True) if abs(steps_of(end) - t) <= 1 + OFF * t]
-    # Trainer's bar over the steps comes first, and evaluations have shorter ones
-    chosen = said or ([totals[0]] if totals[0] == max(totals) else [])
-    if not chosen:
+    return {t for end, t in zip(ends, nearest, strict=True) if abs(steps_of(end) - t) <= 1 + OFF * t}
+
+
+def _of_steps(run: Sequence[Stretch], said: Collection[int], path: Path) -> list[Stretch]:
+    """Return the bars of a run that count its steps: those of a total that is `said`, or else the longest.
+
+    Trainer's bar over the steps comes first, and evaluations have shorter ones. Unreadable if the longest one is not
+    first, or if a bar of the longest one's name has another total and does not come between two of those.
+    """
+    totals = list(dict.fromkeys(s.total for s in run))
+    if said:
+        return [s for s in run if s.total in said]
+    own = [s for s in run if s.total == max(totals)]
+    names = {s.name for s in own if s.name}
+    unclear = [s for s in run if s.name in names and s.total < own[0].total and s.at > own[-1].at]
+    between = any(s.at < own[-1].at for s in run if s.total < own[0].total)
+    if totals[0] != own[0].total or (unclear and not between):
         several = " and ".join(map(str, totals[:MANY])) + (" and more" if len(totals) > MANY else "")
         raise Unreadable(
             str(path), 1, 1, f"holds bars of {several} steps: which are training? Leave only those in the log"
         )
-    found: list[Training] = []
-    for stretch in _without_evaluations([s for s in own if s.total in chosen]):
-        last = found[-1].stretches[-1] if found else None
-        again = last is None or begins_again(last, stretch) or stretch.total != last.total
-        # a named bar that begins again is the next epoch, and so is one whose runs another bar counts
-        if again and (last is None or not (last.name or outer)):
-            found.append(Training([], bool(outer)))
-        found[-1].stretches.append(stretch)
-    return found
+    return own
 
 
 def _refuse_bare_epochs(trainings: Sequence[Training], path: Path) -> None:
@@ -183,8 +207,8 @@ def _of_training(name: str, nested: bool = False) -> bool:
 
     One whose runs another bar counts needs no such name.
     """
-    evaluates = OF_EVALUATION.search(name) and "train" not in name.lower()
-    return (nested or bool(TRAINING.search(name))) and not evaluates and not BEFOREHAND.search(name)
+    of_training = nested or bool(TRAINING.search(name))
+    return of_training and not evaluates_first(name) and not BEFOREHAND.search(name)
 
 
 def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from slowstep.audit.figures import parse
-from slowstep.audit.read.columns import OF_EVALUATION
 from slowstep.audit.read.courses import middle
+from slowstep.audit.read.other_work import evaluates_last
 
 AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul|in brackets$", re.IGNORECASE)
 """Words of a speed that counts the start of the run, which one of single lines does not. In brackets behind the speed
@@ -38,11 +38,15 @@ Values = Sequence[str]
 def chosen(quantity: str, said: Mapping[str, Values]) -> tuple[str, str]:
     """Return the figure of a quantity that lines say under several names, and a question; one of them may be empty.
 
-    Speeds of parts, such as `decode` and `compute`, and extremes count only where nothing else is said. Averages over
+    An evaluation's speed never counts. Those of parts, such as `decode` and `compute`, and extremes count only where
+    nothing else is said. Averages over
     the run count only where no line says its own speed; one that stays apart from those is asked about. Where two
     others that are said about as often differ, nothing is chosen, since nobody says which of them is that of training.
     """
-    whole = {name: values for name, values in said.items() if not is_part(name)} or dict(said)
+    said = {name: values for name, values in said.items() if not evaluates_last(name)}
+    if not said:
+        return "", ""
+    whole = {name: values for name, values in said.items() if not is_part(name)} or said
     single = {name: values for name, values in whole.items() if not AVERAGED.search(name)} or whole
     often = max(map(len, single.values()))
     first, *others = ((n, middle(v)) for n, v in single.items() if len(v) > SELDOM * often)
@@ -56,9 +60,8 @@ def chosen(quantity: str, said: Mapping[str, Values]) -> tuple[str, str]:
 
 
 def is_part(name: str) -> bool:
-    """Return whether a name is that of a part of a step, of an evaluation, or of the fastest step."""
-    of_evaluation = OF_EVALUATION.search(name) and "train" not in name.lower()
-    return bool(of_evaluation or OF_A_PART.search(name.replace("_", " ")) or EXTREME.search(name.replace("_", " ")))
+    """Return whether a name is that of a part of a step, or of the fastest step."""
+    return bool(OF_A_PART.search(name.replace("_", " ")) or EXTREME.search(name.replace("_", " ")))
 
 
 def _apart(a: str, b: str) -> float:

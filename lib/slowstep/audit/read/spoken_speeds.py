@@ -10,9 +10,16 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from slowstep.audit.read.columns import OF_EVALUATION, OTHERWISE, Column, column, figure
+from slowstep.audit.read.columns import Column, column, figure
 from slowstep.audit.read.courses import middle
 from slowstep.audit.read.midway import changed_midway
+from slowstep.audit.read.other_work import (
+    MESSAGE_BEFOREHAND,
+    OF_TRAINING,
+    PREPARES,
+    evaluates,
+    evaluates_last,
+)
 from slowstep.audit.read.several_speeds import chosen
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.relations import TITLES
@@ -69,11 +76,8 @@ NAMED = re.compile(
 )
 """A number behind its name, `global batch size:   256` or `time 253.00ms`."""
 
-BAR_OR_BEFORE = re.compile(
-    r"\d/\d+(?:\.\d+)?[kMGT]? \[\d|\A\W*(?:load|map|cach|download|fetch|build|generat|filter|tokeni[sz]|sav)",
-    re.IGNORECASE,
-)
-"""What makes a line none of training: a bar with a total, which says by its name what it is, or what comes before."""
+BAR = re.compile(r"\d/\d+(?:\.\d+)?[kMGT]? \[\d")
+"""A bar with a total, which says by its name what it is."""
 
 HINT = re.compile(
     r"\d ?[a-zµ]{1,12} ?(?:/|per\b)|[a-z] ?/ ?(?:s|sec|second|h|it|iter|step|sample|token|batch|epoch|img|image)s?\b|"
@@ -88,6 +92,22 @@ TOOK = re.compile(
     re.IGNORECASE,
 )
 """What took how long: `epoch 1 took 61.2 s`, `100 steps in 42.1 s`."""
+
+OF_SOMETHING_ELSE = re.compile(
+    r"(?<!time )(?<!duration )\b(?:of|for|after|before|from|in|during|at|to)(?: the)? \Z", re.IGNORECASE
+)
+"""The text before an epoch that is not itself what took a time: `Saving the checkpoint of epoch 1 took 3.4 s`."""
+
+OTHER_DEED = re.compile(
+    r"\b(?!(?:\w*trained|completed|finished|ended|processed|performed|executed|logged|elapsed|timed|measured|passed)\b)"
+    r"(?:[a-z]{2,20}ed|wrote|read|sent|built) (?:the )?\Z",
+    re.IGNORECASE,
+)
+"""What was done to the steps or the epoch behind it, other than training: `Scored 50 batches in 3.2 s`."""
+
+WHOSE = "is it of training, or of the evaluation that the line also speaks of?"
+OF_ANOTHER_DEED = "is it of training?"
+OF_AN_EVALUATION = "it is of an evaluation"
 
 MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
 """A utilisation whose name stands behind it: `56.8% bf16 MFU`."""
@@ -160,11 +180,15 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     of_steps: set[tuple[str, str]] = set()
     of_agents = 0
     for i, line in enumerate(lines):
-        says_speed, says_agents = _kind(DIGITS.sub("0", line))
+        says_speed, of_evaluation, says_agents = _kind(DIGITS.sub("0", line))
         of_agents += says_agents
         if not says_speed:
             continue
         for said in _said_in(line[:LONGEST]):
+            if of_evaluation and not (said.known or said.question == WHOSE):
+                continue
+            if of_evaluation:
+                said = replace(said, known=None, question=OF_AN_EVALUATION)
             if not said.known:
                 unclear.setdefault(_kept(said.name), []).append(said)
                 continue
@@ -191,14 +215,13 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
 
 
 @functools.lru_cache(maxsize=4096)  # most lines of a log differ in their numbers alone
-def _kind(line: str) -> tuple[bool, bool]:
-    """Return whether a line may say a speed of training, and whether it is of reinforcement learning."""
+def _kind(line: str) -> tuple[bool, bool, bool]:
+    """Return whether a line may say a speed, whether it is of an evaluation, and whether of reinforcement learning."""
     low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
     of_agents = any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
-    if not HINT.search(line) or BAR_OR_BEFORE.search(line):
-        return False, of_agents
-    evaluates = any(word in low for word in OTHERWISE) and OF_EVALUATION.search(line) and "train" not in low
-    return not evaluates, of_agents
+    if not HINT.search(line) or BAR.search(line) or MESSAGE_BEFOREHAND.match(line):
+        return False, False, of_agents
+    return True, evaluates(line), of_agents
 
 
 def _kept(name: str) -> str:
@@ -218,13 +241,16 @@ def _said_in(line: str) -> Iterator[Said]:
         rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
         bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
         said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
-        if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
-            yield said
-    for match in TOOK.finditer(rest) if " in " in rest or "took" in rest else ():
+        if said and not _of_a_part(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
+            yield _asked_whose(said, line[: match.start()])
+    text = rest
+    for match in TOOK.finditer(text) if " in " in text or "took" in text else ():
         what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
         said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
-        if said:
-            yield said
+        before = text[: match.start()]
+        if said and not (what == "epoch" and OF_SOMETHING_ELSE.search(before) and not OF_TRAINING.search(before)):
+            other = OTHER_DEED.search(before)
+            yield replace(said, known=None, question=OF_ANOTHER_DEED) if other else _asked_whose(said, before)
         rest = rest.replace(match[0], ";")
     if "fu" in rest.lower():
         yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
@@ -237,8 +263,18 @@ def _said_in(line: str) -> Iterator[Said]:
             if held.name in PER_DEVICE and name.split(" ")[-1] in ("tps", "wps") and OF_EACH_DEVICE.search(line):
                 held = replace(held, name=f"{held.name}_per_device")
             said = _said(name, number, held, f"{name} {number}")
-            if said:
-                yield said
+            if said and not PREPARES.search(name):
+                yield _asked_whose(said, rest[: match.start(2)])
+
+
+def _of_a_part(name: str) -> bool:
+    """Return whether the name of a number is that of a part of a step, or of what is done beside training."""
+    return bool(PARTS.fullmatch(name) or PREPARES.search(name))
+
+
+def _asked_whose(said: Said, before: str) -> Said:
+    """Return what a number says, as a question if the text before it last speaks of an evaluation."""
+    return Said(name=said.name, shown=said.shown, question=WHOSE) if evaluates_last(before) else said
 
 
 def _of_a_log(question: str) -> str:

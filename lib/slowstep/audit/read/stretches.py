@@ -82,3 +82,8 @@ class Stretch:
     def began_before(self, elapsed: int) -> bool:
         """Return whether a bar that shows so many seconds may go on with this one's clock, and did not start anew."""
         return elapsed >= self.elapsed[-1] - max(CLOCKS, BEHIND * self.elapsed[-1])
+
+
+def begins_again(last: Stretch, stretch: Stretch) -> bool:
+    """Return whether a bar begins again, and is not one of several processes that are a few steps apart."""
+    return last.last - stretch.first > max(0, BEHIND * stretch.total)

@@ -44,7 +44,7 @@ from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.prose import unread_claims
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
+from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting, may_be_size
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, TIMED
 from slowstep.factors import CATALOGUE
@@ -130,11 +130,12 @@ def rows_of(
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a table, each with the names of the columns whose numbers could not be read."""
     header, *body = table
+    _refuse_uneven(header, body, source)
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
     names = [plain(cell[0]).lower() for cell in header]
     held = [
-        _of_whole_numbers(one, name, [r[i][0] for r in body if i < len(r)])
+        _of_whole_numbers(one, name, [row[i][0] for row in body])
         for i, (one, name) in enumerate(zip(held, names, strict=True))
     ]
     stems = {STATISTIC.sub("", name) for name in names if STATISTIC.search(name)}
@@ -170,7 +171,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
-    found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]
+    found = _sizes([_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
@@ -180,13 +181,23 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
         found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
         found = courses_of(found, [step_of(cells[position][0]) for cells in body], Path(source).stem)
-        if bare(plain(header[position][0])) == EPOCH:
+        of_epochs = bare(plain(header[position][0])) == EPOCH
+        if of_epochs:
             found = [row | {"figures": of_each_epoch(row)} for row in found]
-        found = [_timed_by_clock(row) | {"questions": _midway(row)} for row in found]
+        by_clocks = "seconds_per_epoch" if of_epochs else "seconds_per_step"
+        found = [_timed_by_clock(row, by_clocks) | {"questions": _midway(row)} for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
+
+
+def _refuse_uneven(header: Sequence[Cell], body: Sequence[Sequence[Cell]], source: str) -> None:
+    """Raise Unreadable for a row with other cells than the header has, such as one that is cut off."""
+    for cells in body:
+        if len(cells) != len(header):
+            many = f"{len(header)} cell{'s' * (len(header) != 1)}"
+            raise Unreadable(source, cells[0][1], 1, f"expected {many} as in the header, found {len(cells)}")
 
 
 def _clocks(
@@ -196,7 +207,7 @@ def _clocks(
 
     Unreadable if nothing else is measured, and no column of steps says what lies between two of them.
     """
-    cells = [[row[i][0] if i < len(row) else "" for row in body] for i in range(len(header))]
+    cells = [[row[i][0] for row in body] for i in range(len(header))]
     each = {i: points_in_time(plain(cell[0]), cells[i]) for i, cell in enumerate(header)}
     found = {i: times for i, times in each.items() if times and held[i].kind not in ("label", "setting")}
     if {plain(cell[0]).lower() for cell in header} & METRIC_NAMES:
@@ -209,11 +220,11 @@ def _clocks(
     return found
 
 
-def _timed_by_clock(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a course with the time of a step by its clocks, where no figure says a speed."""
+def _timed_by_clock(row: dict[str, Any], quantity: str) -> dict[str, Any]:
+    """Return the row of a course with the time of a step or an epoch by its clocks, where no figure says a speed."""
     timed = any(name.startswith(TIMED) for name in measured_in(row))
     pace = None if timed else pace_by_clock(row.get("clocks", ()))
-    return row | {"figures": row["figures"] | {"seconds_per_step": pace}, "by_clock": True} if pace else row
+    return row | {"figures": row["figures"] | {quantity: pace}, "by_clock": True} if pace else row
 
 
 def _midway(row: dict[str, Any]) -> list[str]:
@@ -242,6 +253,16 @@ def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iter
             above = text if plain(text) else above
             cells = [(above, *place), *cells[1:]]
         yield cells
+
+
+def _sizes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with whole numbers as sizes, too, where their column has numbers with decimals."""
+    names = {name for row in rows for name in row["sizes"]}
+    whole = [{n: text for n, text in row["unknown"].items() if n in names and text.isdigit()} for row in rows]
+    return [
+        row | {"sizes": row["sizes"] | own, "unknown": {n: t for n, t in row["unknown"].items() if n not in own}}
+        for row, own in zip(rows, whole, strict=True)
+    ]
 
 
 def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -290,11 +311,26 @@ def _are_alike(group: Sequence[dict[str, Any]]) -> bool:
 
 
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join rows of one name, with the same settings and kinds of figures, to one row that was measured repeatedly."""
+    """Join rows of one name, with the same settings and kinds of figures, to one row that was measured repeatedly.
+
+    If their figures are too far apart for repeats, numbers beside them with decimals in which they differ are settings.
+    """
+    groups = _groups(rows)
+    far = [group for group in groups if len(group) > 1 and not _are_alike(group)]
+    sizes = {name for group in far for name in group[0]["sizes"] if len({row["sizes"].get(name) for row in group}) > 1}
+    if sizes:
+        said = [{name: text for name, text in row["sizes"].items() if name in sizes} for row in rows]
+        groups = _groups([row | {"unknown": row["unknown"] | own} for row, own in zip(rows, said, strict=True)])
+    found = [group[0] if len(group) == 1 else _joined(group) for group in groups]
+    return [{name: value for name, value in row.items() if name != "sizes"} for row in found]
+
+
+def _groups(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the rows of each measurement: its repeats, or a single row."""
     groups: dict[Hashable, list[dict[str, Any]]] = {}
     for i, row in enumerate(rows):
         groups.setdefault(repeat_key(row) if row["figures"] else i, []).append(row)
-    return [group[0] if len(group) == 1 else _joined(group) for group in groups.values()]
+    return list(groups.values())
 
 
 def _joined(group: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -335,12 +371,9 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
 def _row(
     cells: Sequence[Cell], held: Sequence[Column], header: Sequence[Cell], source: str, at_row: int
 ) -> dict[str, Any]:
-    if len(cells) != len(held):
-        line = cells[0][1] if cells else header[0][1] + at_row
-        many = f"{len(held)} cell{'s' * (len(held) != 1)}"
-        raise Unreadable(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
     unknown: dict[str, str] = {}
+    sizes: dict[str, str] = {}
     beside: dict[str, float] = {}
     bases = [one.name for (text, *_), one in zip(cells, held, strict=True) if one.kind == "stated" and is_base(text)]
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
@@ -350,6 +383,8 @@ def _row(
             unknown[one.name] = plain(text)
         elif one.kind in ("ignored", "open") and may_be_setting(plain(name), plain(text)):
             unknown[plain(name)] = plain(text)
+        elif one.kind in ("ignored", "open") and may_be_size(plain(name), plain(text)):
+            sizes[shortened(plain(name))] = shortened(plain(text))
         if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None:
             beside[shortened(plain(name))] = value
         if one.kind in ("label", "factor", "ignored"):
@@ -367,7 +402,14 @@ def _row(
     label = shortened(" ".join(filter(None, labels))) or f"row {at_row}"
     unknown = {shortened(name): shortened(text) for name, text in unknown.items()}
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
-    known |= {"named": any(labels), "unknown": unknown, "bases": bases, "questions": [], "beside": beside}
+    known |= {
+        "named": any(labels),
+        "unknown": unknown,
+        "bases": bases,
+        "questions": [],
+        "beside": beside,
+        "sizes": sizes,
+    }
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
