@@ -63,6 +63,11 @@ PARTS = re.compile(
 )
 """Names of what is only a part of a step."""
 
+PART_BEFORE = re.compile(
+    rf"(?:^|[^A-Za-z])(?:{PARTS.pattern}) (?:step|pass|time|wait)['\"]?\s{{0,3}}[:=]\s{{0,9}}$", re.IGNORECASE
+)
+"""The name of a part in two words, before its number: `opt step: 0.03 s/iter`."""
+
 NAMED = re.compile(
     r"(?P<name>[A-Za-z#][\w#./-]{0,40}(?: [A-Za-z][\w/.-]{0,20}){0,5}(?: ?\([^()\n]{1,20}\))?)['\"]?"
     r"(?:\s{0,3}[:=]\s{0,9}|\s{1,3})" + NUMBER + r"(?:\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=])))?"
@@ -77,7 +82,7 @@ BAR_OR_BEFORE = re.compile(
 
 HINT = re.compile(
     r"\d ?[a-zµ]{1,12} ?(?:/|per\b)|[a-z] ?/ ?(?:s|sec|second|h|it|iter|step|sample|token|batch|epoch|img|image)s?\b|"
-    r"[_ ]per[_ ]|PerSec|time|timing|took|step_avg|\bin \d|sec\b|seconds|tps|tgs|ups|speed|throughput|duration",
+    r"[_ ]per[_ ]|PerSec|time|timing|took|step_avg|\bin \d|sec\b|seconds|tps|tgs|ups|sps|speed|throughput|duration",
     re.IGNORECASE,
 )
 """What a line has that says a speed; most lines of most logs are looked at no further."""
@@ -107,7 +112,7 @@ BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")
 STEP_AVERAGE = re.compile(r"step_avg|avg_step", re.IGNORECASE)
 """The mean time of a step, whose unit stands behind it: `step_avg:78.40ms`."""
 
-ASKED = ("time", "duration", "speed", "throughput")
+ASKED = ("time", "duration", "speed", "throughput", "sps")
 """Names of speeds that could mean several things."""
 
 OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
@@ -216,6 +221,8 @@ def _said_in(line: str) -> Iterator[Said]:
         if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
             continue
         rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
+        if PART_BEFORE.search(line, max(0, match.start() - NEAR), match.start()):
+            continue
         bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
         said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
         if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):

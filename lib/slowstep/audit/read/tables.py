@@ -19,14 +19,13 @@ from slowstep.audit.read.columns import (
     OUT_OF_MEMORY,
     RUN_NAMES,
     Column,
+    NoFigures,
     Unreadable,
     column,
     figure,
-    is_base,
     is_number,
     plain,
     setting_called,
-    stated,
     text_of,
 )
 from slowstep.audit.read.courses import (
@@ -35,13 +34,15 @@ from slowstep.audit.read.courses import (
     courses_of,
     measured_in,
     number,
-    of_each_epoch,
     position_of,
     repeat_key,
     step_of,
 )
-from slowstep.audit.read.midway import changed_midway
+from slowstep.audit.read.device_cells import counted_devices, of_devices
+from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
+from slowstep.audit.read.stated_cells import is_base, not_understood, stated, with_percentages
+from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
@@ -50,6 +51,7 @@ from slowstep.audit.run import BESIDE, TIMED
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
+from slowstep.text.sentences import capitalised, listed
 
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
@@ -86,7 +88,12 @@ PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samp
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 """Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
 
-OWN = ("named", "clock", "clocks", "course", "by_clock")
+OF_TRAINING = re.compile(
+    r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
+)
+"""The path before the name of a metric of training: `perf/tokens_per_sec`."""
+
+OWN = ("named", "at", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
 
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
@@ -108,13 +115,14 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
     """Return the rows of a text as `read_table` does; Unreadable names `source`."""
     tables = tables_in(text, source)
     if not tables:
-        raise Unreadable(source, 1, 1, "holds no table with a header and a row")
+        raise NoFigures(source, 1, 1, "holds no table with a header and a row")
     found = rows_of(tables, source, columns or {})
     if not any(map(measured_in, found)):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
-        why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'"
-        raise Unreadable(source, tables[0][0][0][1], 1, why)
+        asked = "".join(f". {capitalised(text)}" for text in found[0]["questions"][:1])
+        why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'{asked}"
+        raise NoFigures(source, tables[0][0][0][1], 1, why)
     return found
 
 
@@ -133,9 +141,13 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
     names = [plain(cell[0]).lower() for cell in header]
+    texts = [[row[i][0] for row in body if i < len(row)] for i in range(len(header))]
     held = [
-        _of_whole_numbers(one, name, [r[i][0] for r in body if i < len(r)])
-        for i, (one, name) in enumerate(zip(held, names, strict=True))
+        _of_whole_numbers(of_devices(one, cells), name, cells)
+        for one, name, cells in zip(held, names, texts, strict=True)
+    ]
+    held = [
+        with_percentages(one, cells) if one.kind == "stated" else one for one, cells in zip(held, texts, strict=True)
     ]
     stems = {STATISTIC.sub("", name) for name in names if STATISTIC.search(name)}
     held = [
@@ -156,7 +168,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         held = [
             Column("phase", "optimizer", one.scale) if phase else one for one, phase in zip(held, of_phase, strict=True)
         ]
-    position = position_of([bare(plain(cell[0])) for cell in header], _texts(body))
+    position = _position(header, body, held)
     if position is not None:
         if not any(one.kind == "label" for one in held):
             runs = [bare(plain(cell[0])) in RUN_IDS for cell in header]
@@ -180,12 +192,13 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
         found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
         found = courses_of(found, [step_of(cells[position][0]) for cells in body], Path(source).stem)
-        if bare(plain(header[position][0])) == EPOCH:
-            found = [row | {"figures": of_each_epoch(row)} for row in found]
-        found = [_timed_by_clock(row) | {"questions": _midway(row)} for row in found]
+        by_epoch = bare(plain(header[position][0])) == EPOCH
+        found = [_midway(_timed_by_clock(read_sums(row, by_epoch))) for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
+    if own:
+        own[0] |= {"questions": [*own[0]["questions"], *_odd_ratios(header, held, texts)]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
 
@@ -202,7 +215,7 @@ def _clocks(
     if {plain(cell[0]).lower() for cell in header} & METRIC_NAMES:
         return {}
     others = any(one.kind in MEASURED and i not in found for i, one in enumerate(held))
-    if found and not others and position_of([bare(plain(cell[0])) for cell in header], _texts(body)) is None:
+    if found and not others and _position(header, body, held) is None:
         i = next(iter(found))
         why = f"{plain(header[i][0])}: {body[0][i][0]} {CLOCK_LEFT_OUT}; write how long each run took, or the steps"
         raise Unreadable(source, *body[0][i][1:], why)
@@ -216,13 +229,27 @@ def _timed_by_clock(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"figures": row["figures"] | {"seconds_per_step": pace}, "by_clock": True} if pace else row
 
 
-def _midway(row: dict[str, Any]) -> list[str]:
-    """Ask about a course whose pace changes midway."""
-    return changed_midway({q: values for q, values in row.get("course", {}).items() if q in PACES})
+def _midway(row: dict[str, Any]) -> dict[str, Any]:
+    """Ask about a course whose pace changes midway, and leave out the times of both halves."""
+    asked = changed_midway({q: values for q, values in row.get("course", {}).items() if q in PACES})
+    figures, words = without_whole_times(row["figures"]) if asked else (row["figures"], [])
+    return row | {"figures": figures, "questions": [*row["questions"], *asked, *words]}
 
 
-def _texts(body: Sequence[Sequence[Cell]]) -> list[list[str]]:
-    return [[cell[0] for cell in cells] for cells in body]
+def _odd_ratios(header: Sequence[Cell], held: Sequence[Column], texts: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Ask about ratios that are stated in a way that is not read."""
+    for (name, *_), one, cells in zip(header, held, texts, strict=True):
+        odd = [plain(text) for text in cells if one.kind == "stated" and not_understood(text, one)]
+        if odd:
+            said = listed([f"'{shortened(text)}'" for text in odd[:MANY]], " and ")
+            yield f"'{plain(name)}' says {said}, which is not read: how many times as fast is that, as in 1.35?"
+
+
+def _position(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> int | None:
+    """Return the column by which rows follow each other as the course of a run; None if there is none."""
+    measured = {i for i, one in enumerate(held) if one.kind in MEASURED}
+    names = [bare(plain(cell[0])) for cell in header]
+    return position_of(names, [[cell[0] for cell in cells] for cells in body], measured)
 
 
 def _of_whole_numbers(one: Column, name: str, cells: Sequence[str]) -> Column:
@@ -317,6 +344,9 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
         known = column(TRAINER.get(plain(text).lower(), text), names)
         if said is not None and known.kind == "open":
             known = column(TRAINER.get(name, name), names)
+        if known.kind == "open" and OF_TRAINING.match(text):
+            of_path = column(OF_TRAINING.sub("", text), names)
+            known = of_path if of_path.kind == "figure" else known
         if known.kind == "open" and name.replace(" ", "_") in CATALOGUE:
             return Column("factor", name.replace(" ", "_"))
         if said is not None and known.kind == "open":
@@ -338,7 +368,8 @@ def _row(
     if len(cells) != len(held):
         line = cells[0][1] if cells else header[0][1] + at_row
         many = f"{len(held)} cell{'s' * (len(held) != 1)}"
-        raise Unreadable(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
+        error = Unreadable if any(one.kind in (*MEASURED, "stated") for one in held) else NoFigures
+        raise error(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
     unknown: dict[str, str] = {}
     beside: dict[str, float] = {}
@@ -355,6 +386,9 @@ def _row(
         if one.kind in ("label", "factor", "ignored"):
             continue
         setting = one.kind == "setting"
+        if counted := counted_devices(text, one):
+            text, device = counted
+            unknown |= {plain(name): device} if device else {}
         try:
             found = _setting(text, one) if setting else stated(text, one) if one.kind == "stated" else figure(text, one)
             _keep(settings if setting else phases if one.kind == "phase" else figures, found)
