@@ -564,3 +564,10 @@ def test_a_speed_of_reinforcement_learning_is_asked_about(tmp_path: Path) -> Non
     """`SPS` counts samples, or steps of an environment."""
     with pytest.raises(Unreadable, match="steps of an environment"):
         read("".join(f"global_step={n} SPS: 1{n}\n" for n in range(10, 20)), tmp_path)
+
+
+def test_processes_behind_a_launchers_prefix_are_one_training(tmp_path: Path) -> None:
+    """Each writes the bar of the same steps, with its number before it."""
+    drawn = "".join(f"{rank}: {bar('', n, 100, 2 * n, '2.00s/it')[1:]}\n" for n in range(1, 101) for rank in (0, 1))
+
+    assert [{"seconds_per_step": "2.00", "steps": 100}] == read(drawn, tmp_path)

@@ -218,6 +218,8 @@ def test_an_efficiency_without_devices_is_another_one() -> None:
         (("-", "200% faster"), 3.0),
         (("1x", "3.0x (+200%)"), 3.0),
         (("1x", "1.35x"), 1.35),
+        (("baseline (1x)", "3.0x ± 0.1"), 3.0),
+        (("1x", "2.9-3.1x"), 3.0),
     ],
 )
 def test_ratios_are_read_as_people_write_them(cells: tuple[str, str], said: float) -> None:

@@ -675,12 +675,15 @@ def test_times_that_could_be_of_a_row_or_so_far_are_asked_about(position: str, c
     assert ["is that of each row, or of all rows so far? It is left out" in text for text in row["questions"]] == [True]
 
 
-def test_a_sum_of_a_resumed_run_is_one() -> None:
-    """It begins with what the first part took, and grows in proportion to its steps."""
-    lines = "".join(f"{n},2.0,{2 * n + 30}\n" for n in range(5000, 6000, 100))
+@pytest.mark.parametrize(
+    ("steps", "start"), [(range(5000, 6000, 100), 30), (range(10, 200, 10), 90)], ids=["resumed", "slow start"]
+)
+def test_a_sum_that_begins_large_is_one(steps: range, start: int) -> None:
+    """It grows in proportion to the steps of a run that goes on, or rises in each row far beyond its start."""
+    lines = "".join(f"{n},2.0,{2 * n + start}\n" for n in steps)
     (row,) = table_rows(f"step,s/it,total time (s)\n{lines}", "t.csv")
 
-    assert "11830" == row["figures"]["seconds"]
+    assert str(2 * steps[-1] + start) == row["figures"]["seconds"]
 
 
 def test_a_course_whose_pace_changes_is_no_factor_of_its_whole_time() -> None:

@@ -9,7 +9,7 @@ from slowstep.audit.read.columns import NOTHING, Column, figure, plain
 
 COUNTED = re.compile(
     r"(?P<count>\d{1,6})\s*[x×*]?\s*"
-    r"(?!.*(?:MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b|node|host))"  # what holds several devices
+    r"(?!x ?\d|.*(?:MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b|node|host))"  # a product, and what holds several devices
     r"(?P<device>(?:gpu|device|card|chip|accelerator|tpu|npu)s?|[a-z][\w-]*(?: [\w-]+){0,4}(?<=\w))",
     re.IGNORECASE,
 )
@@ -43,6 +43,4 @@ def _is_count(cell: str, held: Column) -> bool:
     try:
         return figure(cell, held) is not None or plain(cell).lower() in NOTHING
     except ValueError:
-        return any(
-            c.isdigit() for c in cell[:1]
-        )  # a number that could be several things is asked about where it stands
+        return not any(c.isalpha() for c in plain(cell))  # a number that may be several things is asked about

@@ -75,10 +75,12 @@ NAMED = re.compile(
 """A number behind its name, `global batch size:   256` or `time 253.00ms`."""
 
 BAR_OR_BEFORE = re.compile(
+    r"\bClass\s+Images\b|"
     r"\d/\d+(?:\.\d+)?[kMGT]? \[\d|\A\W*(?:load|map|cach|download|fetch|build|generat|filter|tokeni[sz]|sav)",
     re.IGNORECASE,
 )
-"""What makes a line none of training: a bar with a total, which says by its name what it is, or what comes before."""
+"""What makes a line none of training: a bar with a total, which says by its name what it is, the columns of a
+validation, or what comes before."""
 
 HINT = re.compile(
     r"\d ?[a-zµ]{1,12} ?(?:/|per\b)|[a-z] ?/ ?(?:s|sec|second|h|it|iter|step|sample|token|batch|epoch|img|image)s?\b|"

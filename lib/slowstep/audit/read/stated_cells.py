@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from slowstep.audit.figures import COMMA, comma
+from slowstep.audit.figures import COMMA, comma, parse
 from slowstep.audit.read.columns import NOTE, NOTHING, RELATIVE, Column, plain
 
 RATIO = re.compile(
@@ -40,8 +40,10 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
     comma that could be a decimal point.
     """
     found = RATIO.fullmatch(_said(cell))
-    if not found or is_base(cell):
+    if is_base(cell):
         return None
+    if not found:
+        return _spread(_said(cell), held)
     about, sign, number, unit, word = found.groups()
     if "," in number:
         raise ValueError(comma(number) if COMMA.fullmatch(number) else f"expected a number, found '{number}'")
@@ -55,9 +57,18 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
     return None if sign or not float(number) else (held.name, about + number)
 
 
+def _spread(text: str, held: Column) -> tuple[str, str] | None:
+    """Return a speed-up with its spread or as a range, `2.0x ± 0.1` or `1.2-1.4x`; None for anything else."""
+    try:
+        found = parse(text) if held.name == "speed_up" and text[:1].isdigit() and "%" not in text else None
+    except ValueError:
+        return None
+    return (held.name, text) if found and found.low > 0 else None
+
+
 def is_base(cell: str) -> bool:
     """Return whether a cell in a column of ratios says that its row is the one that they are to, or says nothing."""
-    text = plain(cell)
+    text = _said(cell)
     return text.lower() in NOTHING or bool(BASE.fullmatch(text))
 
 

@@ -31,6 +31,9 @@ SUMS = (*PER_EPOCH, "cost", "device_hours")
 COUNTED = ("steps", "samples")
 """Those that may also be planned before a run begins, and then are the same in each row."""
 
+CERTAIN, GROWN = 9, 1.5
+"""How often values rise without a fall, and by what ratio in all, where nothing but a sum does so."""
+
 ADDED = 0.5
 """The share of the first value that the rows add to a sum at least, since the first one may hold a slow start."""
 
@@ -74,6 +77,8 @@ def _adds_up(sizes: Sequence[float], at: Sequence[float]) -> bool:
     if not grows or min(grows) < 0:
         return False
     if statistics.median(grows) >= ADDED * sizes[0]:
+        return True
+    if len(grows) >= CERTAIN and sizes[-1] >= GROWN * sizes[0]:  # each stretch is short beside the start
         return True
     if len(at) != len(sizes) or len(grows) < MANY or at[0] <= 0:
         return False
