@@ -9,7 +9,7 @@ from slowstep.audit.read.columns import NOTHING, Column, figure, plain
 
 COUNTED = re.compile(
     r"(?P<count>\d{1,6})\s*[x×*]?\s*"
-    r"(?!x ?\d|.*(?:MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b|node|host))"  # a product, and what holds several devices
+    r"(?!x ?\d|.*(?:MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b|node|host))"  # a product, or several in one
     r"(?P<device>(?:gpu|device|card|chip|accelerator|tpu|npu)s?|[a-z][\w-]*(?: [\w-]+){0,4}(?<=\w))",
     re.IGNORECASE,
 )

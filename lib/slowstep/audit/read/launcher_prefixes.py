@@ -33,6 +33,7 @@ def hosts_in(text: str) -> frozenset[str]:
     return frozenset(match["token"] for match in found if match)
 
 
-def is_prefix(name: str, hosts: Collection[str]) -> bool:
-    """Return whether the name of a bar is only what a launcher writes before a line."""
-    return name in hosts or bool(OF_A_PROCESS.fullmatch(name))
+def is_prefix(head: str, hosts: Collection[str]) -> bool:
+    """Return whether what stands in a line before a bar is only what launchers write there, `[default0]:[rank0]`."""
+    parts = [part.strip() for part in head.split(":")]
+    return all(part in hosts or OF_A_PROCESS.fullmatch(part) for part in parts)

@@ -217,10 +217,10 @@ def _name(head: str, hosts: Collection[str]) -> str:
 
     What a launcher writes before each line is none. `hosts` are names of hosts that it writes.
     """
-    if not head.endswith(":"):
+    if not head.endswith(":") or is_prefix(head[:-1], hosts):
         return ""
     name = " ".join(NAME.search(head[:-1])[0].split())
     epoch = OF_EPOCH.match(name)
     if epoch:
         return f"Epoch {epoch['number']}/{epoch['all']}"
-    return name if len(name) <= LONGEST_NAME and not is_prefix(name, hosts) else ""
+    return name if len(name) <= LONGEST_NAME else ""

@@ -64,9 +64,13 @@ PARTS = re.compile(
 """Names of what is only a part of a step."""
 
 PART_BEFORE = re.compile(
-    rf"(?:^|[^A-Za-z])(?:{PARTS.pattern}) (?:step|pass|time|wait)['\"]?\s{{0,3}}[:=]\s{{0,9}}$", re.IGNORECASE
+    rf"(?:^|[^A-Za-z])(?P<name>(?P<part>{PARTS.pattern}) (?:step|pass|time|wait))['\"]?\s{{0,3}}[:=]\s{{0,9}}$",
+    re.IGNORECASE,
 )
 """The name of a part in two words, before its number: `opt step: 0.03 s/iter`."""
+
+OPTIMIZER = re.compile(r"opt(?:im(?:i[sz]er)?)?", re.IGNORECASE)
+"""What takes a step that is the whole one, unless other parts of it stand beside it."""
 
 NAMED = re.compile(
     r"(?P<name>[A-Za-z#][\w#./-]{0,40}(?: [A-Za-z][\w/.-]{0,20}){0,5}(?: ?\([^()\n]{1,20}\))?)['\"]?"
@@ -218,17 +222,24 @@ def _said_in(line: str) -> Iterator[Said]:
     """Yield the speeds that a line says, and what may be one: first numbers with a unit, then those behind a name."""
     line = GROUPED.sub(lambda match: match[0].replace(" ", ""), line)
     rest = line
+    whole: list[Said] = []
+    optimizers: list[Said] = []
+    parts: list[str] = []
     for match in WITH_UNIT.finditer(line):
         name = BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if ratio(match[2]) else None
         if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
             continue
         rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
-        if PART_BEFORE.search(line, max(0, match.start() - NEAR), match.start()):
-            continue
         bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
-        said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
-        if said and not PARTS.fullmatch(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
-            yield said
+        part = PART_BEFORE.search(line, max(0, match.start() - NEAR), match.start())
+        called = part["name"] if part else name[1] if name else bare
+        said = _said(called, f"{match[1]} {match[2]}", NAMELESS, match[0])
+        if PARTS.fullmatch(called) or (part and not OPTIMIZER.fullmatch(part["part"])):
+            parts.append(called)
+        elif said and (said.question or SPEEDS.fullmatch(said.known[0])):
+            (optimizers if part else whole).append(said)
+    yield from whole
+    yield from [] if parts else optimizers
     for match in TOOK.finditer(rest) if " in " in rest or "took" in rest else ():
         what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
         said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
