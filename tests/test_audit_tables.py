@@ -715,7 +715,7 @@ def test_a_run_with_the_name_of_a_spread_is_a_run(rows: str, kept: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["1.25 (+12%)", "1.25 (1.12x)", "1.25 [−11 %]", "1.25 (12% faster)", "1.25 (baseline)"]
+    "cell", ["1.25 (+12%)", "1.25 (1.12x)", "1.25 [−11 %]", "1.25 (12% faster)", "1.25 (baseline)", "1.25 (n=3)"]
 )
 def test_a_ratio_in_brackets_behind_a_number_is_no_part_of_it(cell: str) -> None:
     """The number is read as if it stood alone, also with its unit in the cell."""
@@ -734,6 +734,9 @@ def test_a_ratio_in_brackets_behind_a_number_is_no_part_of_it(cell: str) -> None
         (("8x A100", "16x A100"), [8, 16], False),
         (("8 × H100-80GB", "8x A100"), [8, 8], True),
         (("8 GPUs", "4"), [8, 4], False),
+        (("1x", "8x"), [1, 8], False),
+        (("1 (A100)", "8 (H100)"), [1, 8], True),
+        (("2x8 A100", "8"), [None, None], True),
         (("A100", "H100"), [None, None], True),
         (("1x DGX A100", "8"), [None, None], True),
     ],

@@ -136,11 +136,13 @@ NOTE = re.compile(r"(?<=[\w)])\s*(?:[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+|\[\w{1
 """The mark of a footnote behind a number."""
 
 RELATIVE = re.compile(
-    r"(?<=[\w%)])\s*[(\[]\s*(?:(?:[↑↓~≈]\s?)?[-+−]?[\d.,]{1,12}\s?(?:%|[x×])(?:\s(?:faster|slower|more|less|higher|lower|speed-?up))?"
-    r"|base|baseline|ref|reference)\s*[)\]]$",
+    r"(?<=[\w%)])\s*[(\[]\s*(?:"
+    r"(?:[↑↓~≈]\s?)?[-+−]?[\d.,]{1,12}\s?(?:%|[x×])(?:\s(?:faster|slower|more|less|higher|lower|speed-?up))?"
+    r"|base|baseline|ref|reference|n ?= ?\d{1,4}|\d{1,4} (?:runs|seeds|repeats))\s*[)\]]$",
     re.IGNORECASE,
 )
-"""What stands in brackets behind a number and says how it differs from that of another row: `1.25 (+12%)`."""
+"""What stands in brackets behind a number and is no part of it: how it differs from that of another row (`+12%`), or
+how often it was measured (`n=3`)."""
 
 INVERSE = {"steps_per_second": "seconds_per_step", "samples_per_second": "seconds_per_sample"}
 INVERSE |= {"tokens_per_second": "seconds_per_token"}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from slowstep.audit.read.columns import NOTHING, Column, figure, plain
 
 COUNTED = re.compile(
-    r"(?P<count>\d{1,6})\s*[x×*]?\s*"
+    r"(?P<count>\d{1,6})(?:\s?[x×]|\s*[x×*]?\s*\(?"
     r"(?!x ?\d|.*(?:MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b|node|host))"  # a product, or several in one
-    r"(?P<device>(?:gpu|device|card|chip|accelerator|tpu|npu)s?|[a-z][\w-]*(?: [\w-]+){0,4}(?<=\w))",
+    r"(?P<device>(?:gpu|device|card|chip|accelerator|tpu|npu)s?|[a-z][\w-]*(?: [\w-]+){0,4}(?<=\w))\)?)",
     re.IGNORECASE,
 )
 """A number of devices before their name."""
@@ -26,8 +26,8 @@ def counted_devices(cell: str, held: Column) -> tuple[str, str] | None:
     found = COUNTED.fullmatch(plain(cell)) if held.kind == "figure" and held.name == "devices" else None
     if not found:
         return None
-    device = found["device"]
-    if GENERIC.fullmatch(device):
+    device = found["device"] or ""
+    if not device or GENERIC.fullmatch(device):
         return found["count"], ""
     return (found["count"], device) if any(c.isdigit() for c in device) else None
 

@@ -63,8 +63,9 @@ PARTS = re.compile(
 )
 """Names of what is only a part of a step."""
 
+OF_PARTS = ("step", "pass", "time", "wait")
 PART_BEFORE = re.compile(
-    rf"(?:^|[^A-Za-z])(?P<name>(?P<part>{PARTS.pattern}) (?:step|pass|time|wait))['\"]?\s{{0,3}}[:=]\s{{0,9}}$",
+    rf"(?:^|[^A-Za-z])(?P<name>(?P<part>{PARTS.pattern}) (?:{'|'.join(OF_PARTS)}))['\"]?\s{{0,3}}[:=]\s{{0,9}}$",
     re.IGNORECASE,
 )
 """The name of a part in two words, before its number: `opt step: 0.03 s/iter`."""
@@ -231,7 +232,8 @@ def _said_in(line: str) -> Iterator[Said]:
             continue
         rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
         bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
-        part = PART_BEFORE.search(line, max(0, match.start() - NEAR), match.start())
+        two_words = name and name[1].lower() in OF_PARTS
+        part = PART_BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if two_words else None
         called = part["name"] if part else name[1] if name else bare
         said = _said(called, f"{match[1]} {match[2]}", NAMELESS, match[0])
         if PARTS.fullmatch(called) or (part and not OPTIMIZER.fullmatch(part["part"])):

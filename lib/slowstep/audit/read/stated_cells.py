@@ -16,12 +16,12 @@ RATIO = re.compile(
     re.IGNORECASE,
 )
 
-BASE = re.compile(r"\(?(?:the )?(?:base|baseline|ref|reference|control|0(?:\.0+)? ?%)\.?\)?", re.IGNORECASE)
+BASE = re.compile(r"\(?(?:the )?(?:base|baseline|ref|reference|control|0(?:\.0+)?(?: ?%)?)\.?\)?", re.IGNORECASE)
 
 OF_WHOLE, OF_MORE = "% of the base", "% more than the base"
 """What a percentage without a sign is in a column of speed-ups, if its first row tells."""
 
-FIRST = ((re.compile(r"100(?:\.0+)? ?%"), OF_WHOLE), (re.compile(r"0(?:\.0+)? ?%"), OF_MORE))
+FIRST = ((re.compile(r"100(?:\.0+)? ?%"), OF_WHOLE), (re.compile(r"0(?:\.0+)?(?: ?%)?"), OF_MORE))
 """The cell of the row that others are to, with what it tells of their percentages."""
 
 

@@ -62,7 +62,8 @@ def read_sums(row: Mapping[str, Any], by_epoch: bool) -> dict[str, Any]:
             of_epoch, scale = PER_EPOCH[whole]
             figures.setdefault(of_epoch, in_own_unit(of_epoch, middle(values), scale)[1])
             continue
-        said = f"its rows say {TITLES[whole]} from {values[0]} to {values[-1]}"
+        ends = dict.fromkeys((values[0], values[-1]))
+        said = f"its rows say {' to '.join(ends)} {TITLES[whole]}"
         questions.append(f"{said}: is that of each row, or of all rows so far? It is left out")
     return {**row, "figures": figures, "questions": questions}
 
