@@ -464,11 +464,11 @@ RETURNED = (
 
 
 def test_a_training_that_is_told_twice_is_one(tmp_path: Path) -> None:
-    """A script prints what `train` returns; a second training has a time of its own."""
-    once = read(LAST_WORDS.format(1234.56) + RETURNED.format(1234.56), tmp_path)
+    """A script prints what `train` returns, with more digits; a second training has a time of its own."""
+    once = read(LAST_WORDS.format(1234.56) + RETURNED.format(1234.5601), tmp_path)
     twice = read(LAST_WORDS.format(1234.56) + LAST_WORDS.format(1250.11), tmp_path)
 
-    assert ["1234.56"] == [figures["seconds"] for figures in once]
+    assert ["1234.5601"] == [figures["seconds"] for figures in once]
     assert ["1234.56", "1250.11"] == [figures["seconds"] for figures in twice]
 
 

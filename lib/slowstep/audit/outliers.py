@@ -98,7 +98,8 @@ def unlike_for_a_reason(runs: Sequence[Run]) -> list[str]:
         for row, beside, odd in _odd_ones(runs, quantity):
             if why := unread_difference(row, beside):
                 said = f"'{row.label}' has {row.given[quantity]} {_title(quantity)}"
-                text = f"{said}, {_more_or_less(odd)} in the rows beside it: is it by its {why}?"
+                text = f"{said}, {_more_or_less(odd)} in the rows beside it"
+                text += f": is it by its {why}, or by another unit or decimal point?"
                 asked.setdefault(row.label, text)
     return [*asked.values()]
 

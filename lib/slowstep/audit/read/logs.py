@@ -131,7 +131,8 @@ def _told_once(
         said = [(figure(last[name]), figure(figures[name])) for name in last.keys() & figures.keys()]
         same = "seconds" in last.keys() & figures.keys() and all(a.meets(b) or a == b for a, b in said)
         if same and not any(before < stretch.at < at for stretch in stretches):
-            found[-1] = (before, figures | last)
+            exacter = {name: max(last[name], figures[name], key=len) for name in last.keys() & figures.keys()}
+            found[-1] = (before, figures | last | exacter)
         else:
             found.append((at, figures))
     return found
