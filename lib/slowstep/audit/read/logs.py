@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.figures import figure, parse
+from slowstep.audit.figures import parse
 from slowstep.audit.read.columns import OF_EVALUATION, Unreadable
-from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of
+from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.nested_bars import is_full, outer_bars
 from slowstep.audit.read.paces import settled
@@ -102,7 +102,7 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
         said for said in log.ends if said.text.startswith("{")
     ]  # scripts print the same once more as a list
     ends = [(at, figures) for at, figures in (last_words(said, path) for said in dictionaries or log.ends) if figures]
-    ends = _told_once(ends, log.stretches)
+    ends = told_once(ends, [stretch.at for stretch in log.stretches])
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
     _refuse_bare_epochs(trainings, path)
     boundaries = [*(training.at for training in trainings), math.inf]
@@ -116,26 +116,6 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
         {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
         for figures, questions in found
     ]
-
-
-def _told_once(
-    ends: Sequence[tuple[int, dict[str, Any]]], stretches: Sequence[Stretch]
-) -> list[tuple[int, dict[str, Any]]]:
-    """Return Trainer's last words without those that say the same again, as a script that prints what `train` returns.
-
-    They are others if a bar begins between them.
-    """
-    found: list[tuple[int, dict[str, Any]]] = []
-    for at, figures in ends:
-        before, last = found[-1] if found else (at, {})
-        said = [(figure(last[name]), figure(figures[name])) for name in last.keys() & figures.keys()]
-        same = "seconds" in last.keys() & figures.keys() and all(a.meets(b) or a == b for a, b in said)
-        if same and not any(before < stretch.at < at for stretch in stretches):
-            exacter = {name: max(last[name], figures[name], key=len) for name in last.keys() & figures.keys()}
-            found[-1] = (before, figures | last | exacter)
-        else:
-            found.append((at, figures))
-    return found
 
 
 def _spoken(path: Path, log: Scanned, beside_box: bool) -> tuple[dict[str, Any], list[str]]:

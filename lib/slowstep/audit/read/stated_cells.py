@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from slowstep.audit.figures import COMMA, comma, parse
 from slowstep.audit.read.columns import NOTE, NOTHING, RELATIVE, Column, plain
+from slowstep.text.sentences import listed
+
+LONGEST = 100
+"""The most characters of a cell that a question shows."""
 
 RATIO = re.compile(
     r"(?P<about>[~≈]?)\s?(?P<sign>[-+]?)(?P<number>\d+(?:,\d+)*(?:\.\d+)?)\s*(?P<unit>x|×|%)?"
@@ -72,8 +76,16 @@ def is_base(cell: str) -> bool:
     return text.lower() in NOTHING or bool(BASE.fullmatch(text))
 
 
-def not_understood(cell: str, held: Column) -> bool:
-    """Return whether a cell in a column of ratios states one in a way that is not read."""
+def odd_ratios(names: Sequence[str], columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Ask about ratios that columns state in a way that is not read; `cells` are those of each column."""
+    for name, held, texts in zip(names, columns, cells, strict=True):
+        odd = [plain(text)[:LONGEST] for text in texts if held.kind == "stated" and _not_understood(text, held)]
+        if odd:
+            said = listed([f"'{text}'" for text in odd], " and ")
+            yield f"'{name}' says {said}, which is not read: how many times as fast is that, as in 1.35?"
+
+
+def _not_understood(cell: str, held: Column) -> bool:
     return any(c.isdigit() for c in cell) and not is_base(cell) and stated(cell, held) is None
 
 

@@ -41,7 +41,7 @@ from slowstep.audit.read.courses import (
 from slowstep.audit.read.device_cells import counted_devices, of_devices
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
-from slowstep.audit.read.stated_cells import is_base, not_understood, stated, with_percentages
+from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated, with_percentages
 from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
@@ -51,7 +51,7 @@ from slowstep.audit.run import BESIDE, TIMED
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
-from slowstep.text.sentences import capitalised, listed
+from slowstep.text.sentences import capitalised
 
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
@@ -198,7 +198,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
     if own:
-        own[0] |= {"questions": [*own[0]["questions"], *_odd_ratios(header, held, texts)]}
+        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios([plain(cell[0]) for cell in header], held, texts)]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
 
@@ -234,15 +234,6 @@ def _midway(row: dict[str, Any]) -> dict[str, Any]:
     asked = changed_midway({q: values for q, values in row.get("course", {}).items() if q in PACES})
     figures, words = without_whole_times(row["figures"]) if asked else (row["figures"], [])
     return row | {"figures": figures, "questions": [*row["questions"], *asked, *words]}
-
-
-def _odd_ratios(header: Sequence[Cell], held: Sequence[Column], texts: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Ask about ratios that are stated in a way that is not read."""
-    for (name, *_), one, cells in zip(header, held, texts, strict=True):
-        odd = [plain(text) for text in cells if one.kind == "stated" and not_understood(text, one)]
-        if odd:
-            said = listed([f"'{shortened(text)}'" for text in odd[:MANY]], " and ")
-            yield f"'{plain(name)}' says {said}, which is not read: how many times as fast is that, as in 1.35?"
 
 
 def _position(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> int | None:
