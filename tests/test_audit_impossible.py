@@ -306,3 +306,46 @@ def test_a_figure_that_contradicts_others_makes_no_neighbour() -> None:
 
     assert [f.where for f in found.faults] == ["c"]
     assert not told(found, FindingKind.NEIGHBOURS)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "model,tokens/s\n125M,400000\n350M,200000\n7B,15000\n",
+        "run,tokens/s\ngpt-125m,400000\ngpt-350m,200000\nllama-7b,15000\n",
+        "GPU,samples/s\nA100,100\nH100,180\nCPU,1.5\n",
+        "run,samples/s\nA100 bf16,100\nH100 bf16,180\nT4 fp16,9\n",
+        "dataset,samples/s\nnews,100\nbooks,90\nimages,5\n",
+        "run,max_length,s/it\na,128,0.1\nb,256,0.2\nc,8192,6.5\n",
+    ],
+)
+def test_another_model_device_or_length_is_no_slip(table: str) -> None:
+    """It is slower or faster by any factor."""
+    assert told(of_table(table), FindingKind.NEIGHBOURS) == {}
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ("run,layers,samples/s\na,12,100\nb,24,80\nc,96,5\n", "layers (96)"),
+        ("run,kernel,samples/s\na,plain,100\nb,fused,80\nc,remote,5\n", "kernel (remote)"),
+        ("run,params (M),samples/s\na,0.5,100\nb,0.7,80\nc,9.5,5\n", "params (M) (9.5)"),
+    ],
+)
+def test_what_was_not_read_may_be_why_a_row_is_unlike_others(table: str, why: str) -> None:
+    """So it is asked about, and is no slip."""
+    found = of_table(table)
+
+    assert told(found, FindingKind.NEIGHBOURS) == {}
+    assert any(
+        "less than in the rows beside it" in q and f"is it by its {why}, or by another unit" in q
+        for q in found.questions
+    )
+
+
+def test_a_slip_in_a_table_of_one_model_is_still_found() -> None:
+    """The words that name it are the same in all rows; nor is a thousandth another model."""
+    same = of_table("run,model,tokens/s\na,7B,4000\nb,7B,4100\nc,7B,41\n")
+    far = of_table("run,tokens/s\ngpt-125m,400000\ngpt-350m,200000\nllama-7b,15\n")
+
+    assert [["c"], ["llama-7b"]] == [[*told(found, FindingKind.NEIGHBOURS)] for found in (same, far)]

@@ -624,3 +624,147 @@ def test_names_of_metrics_may_be_paths(tmp_path: Path) -> None:
     line = '{{"perf/eval/samples_per_second": 640.2, "perf/train/samples_per_second": 211.3}}'
 
     assert [{"samples_per_second": "211.3"}] == read(lines(line), tmp_path)
+
+
+# -- what is not training, is told twice, or stands beside a log --
+
+ULTRALYTICS = (
+    "{n}/3      4.21G      1.234      1.456      1.123         37        640: 100% ━━━━━━━━━━━━ 50/50 {pace} 12.2s\n"
+    "                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): "
+    "100% ━━━━━━━━━━━━ 4/4 8.2it/s 0.5s\n"
+)
+
+
+@pytest.mark.parametrize(("pace", "quantity"), [("4.1it/s", "steps_per_second"), ("1.3s/it", "seconds_per_step")])
+def test_bars_without_brackets_are_told_apart_by_their_names(pace: str, quantity: str, tmp_path: Path) -> None:
+    """Those of validation are none of training, whose epochs they follow."""
+    (figures,) = read("".join(ULTRALYTICS.format(n=n, pace=pace) for n in (1, 2, 3)), tmp_path)
+
+    assert {quantity: pace[:3], "steps_per_epoch": 50} == figures
+
+
+def test_bars_without_brackets_may_be_drawn_again(tmp_path: Path) -> None:
+    """Each state shows what was done so far, and what remains."""
+    drawn = "\r1/1      4.21G      1.234         37        640: {}% ━━━╸──────── {}/50 4.1it/s {}s<9.0s"
+    (figures,) = read("".join(drawn.format(2 * n, n, round(n / 4.1, 1)) for n in range(1, 51)), tmp_path)
+
+    assert {"steps_per_second": "4.1", "steps_per_epoch": 50} == figures
+
+
+LAST_WORDS = (
+    "{{'train_runtime': {0}, 'train_samples_per_second': 5.18, 'train_steps_per_second': 0.081, 'epoch': 1.0}}\n"
+)
+RETURNED = (
+    "TrainOutput(global_step=100, training_loss=2.1, metrics={{'train_runtime': {0}, 'train_samples_per_second': 5.18, "
+    "'train_steps_per_second': 0.081}})\n"
+)
+
+
+def test_a_training_that_is_told_twice_is_one(tmp_path: Path) -> None:
+    """A script prints what `train` returns, with more digits; a second training has a time of its own."""
+    once = read(LAST_WORDS.format(1234.56) + RETURNED.format(1234.5601), tmp_path)
+    twice = read(LAST_WORDS.format(1234.56) + LAST_WORDS.format(1250.11), tmp_path)
+
+    assert ["1234.5601"] == [figures["seconds"] for figures in once]
+    assert ["1234.56", "1250.11"] == [figures["seconds"] for figures in twice]
+
+
+@pytest.mark.parametrize("every", [1, 50])
+def test_a_run_that_slows_down_midway_contradicts_nothing(every: int, tmp_path: Path) -> None:
+    """Its pace is that of the later half, and no factor of its whole time; what changed is asked."""
+    ends = "\n{'train_runtime': 600.0, 'train_samples_per_second': 5.333, 'train_steps_per_second': 0.667}\n"
+    counts = [1, *range(max(2, every), 401, every)]
+    paces = [(n, min(n, 200) + 2 * max(0, n - 200)) for n in counts]
+    path = tmp_path / "train.log"
+    path.write_text("".join(bar("", n, 400, t, f"{1 + (n > 200)}.00s/it") for n, t in paces) + ends)
+    found = audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own"))
+
+    assert [] == found.findings
+    assert 2.0 == found.runs[0].given["seconds_per_step"].middle
+    assert any("what changed?" in question for question in found.questions)
+    assert any("s in all (600.0) are left out" in question for question in found.questions)
+
+
+STEPS = "".join(f"step {n} | 2.25 s/it\n" for n in range(10, 60, 10))
+NVIDIA_SMI = """
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|=========================================+========================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:04:00.0 Off |                    0 |
++-----------------------------------------+------------------------+----------------------+
+
++-----------------------------------------------------------------------------------------+
+| Processes:                                                                              |
+|  GPU   GI   CI        PID   Type   Process name                              GPU Memory |
+|=========================================================================================|
+|  No running processes found                                                             |
++-----------------------------------------------------------------------------------------+
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NVIDIA_SMI + STEPS,
+        "| key | value |\n|-----|-------|\n| optimizer | adamw |\n" + STEPS.replace(" |", ":"),
+        "+-----+-------+\n| key | value |\n+-----+-------+\n| seed | x |\n+-----+-------+\n" + STEPS,
+        "INFO\tstarting\n" + "".join(f"INFO\tstep {n}: 2.25 s/it\n" for n in (10, 20, 30)),
+    ],
+    ids=["nvidia-smi", "Markdown", "drawn", "tabs"],
+)
+def test_a_box_or_tabs_make_a_log_no_table(text: str, tmp_path: Path) -> None:
+    """A table without a figure may stand in a log, whose lines say a speed."""
+    assert [{"seconds_per_step": "2.25"}] == read(text, tmp_path)
+
+
+def test_a_table_that_is_not_understood_is_no_log(tmp_path: Path) -> None:
+    """Its rows are runs, and their middle is the speed of none."""
+    for text in ("| run | note |\n|--|--|\n| a | 12.5 samples/s (fp16) |\n| b | 20 samples/s (fp32) |\n",
+                 "run\tnote\na\t12.5 samples/s (fp16)\nb\t20 samples/s (fp32)\n"):  # fmt: skip
+        with pytest.raises(Unreadable, match="no column holds a figure"):
+            read(text, tmp_path)
+
+
+@pytest.mark.parametrize("prefix", ["[default0]:", "[rank0]:", "0:", "[1,0]<stderr>:", "worker-0:", "gpu-3.cluster:"])
+def test_what_a_launcher_writes_before_a_line_is_no_name(prefix: str, tmp_path: Path) -> None:
+    """Neither of torchrun, nor of srun, mpirun or pdsh; a bar behind it keeps its own name."""
+    words = "".join(f"{prefix} {text}\n" for text in ("starting", "loading", "ready", "training"))
+    own = bar("", 250, 1000, 250, "1.00s/it")[1:], bar("", 500, 1000, 500, "1.00s/it")[1:]
+    nameless = read(words + "".join(f"{prefix} {text}\n" for text in own), tmp_path)
+    named = read(
+        words + f"{prefix} " + bar("Loading", 5, 9, 5, "1.00s/it")[1:] + "\n" + f"{prefix} {own[1]}\n", tmp_path
+    )
+
+    assert [{"seconds_per_step": "1.00"}] == nameless == named
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fwd: 0.21 s/iter | bwd: 0.44 s/iter | opt step: 0.03 s/iter | total: 0.81 s/iter",
+        "embed: 0.21 s/iter | blocks: 0.44 s/iter | head: 0.13 s/iter | total: 0.81 s/iter",
+        "update: 0.03 s/iter | total: 0.81 s/iter",
+    ],
+)
+def test_a_total_time_counts_before_its_parts(line: str, tmp_path: Path) -> None:
+    """It is their sum; a mean of the run that is called a total comes nearer to the times of single lines."""
+    means = "".join(f"step {n} | 2.00 s/iter | total: {2 + 6 / n:.2f} s/iter\n" for n in range(1, 30))
+
+    assert [{"seconds_per_step": "0.81"}] == read(f"{line}\n" * 6, tmp_path)
+    assert [{"seconds_per_step": "2.00"}] == read(means, tmp_path)
+
+
+def test_a_speed_of_reinforcement_learning_is_asked_about(tmp_path: Path) -> None:
+    """`SPS` counts samples, or steps of an environment."""
+    with pytest.raises(Unreadable, match="steps of an environment"):
+        read("".join(f"global_step={n} SPS: 1{n}\n" for n in range(10, 20)), tmp_path)
+
+
+def test_processes_behind_a_launchers_prefix_are_one_training(tmp_path: Path) -> None:
+    """Each writes the bar of the same steps, with its number before it."""
+    drawn = "".join(f"{rank}: {bar('', n, 100, 2 * n, '2.00s/it')[1:]}\n" for n in range(1, 101) for rank in (0, 1))
+
+    assert [{"seconds_per_step": "2.00", "steps": 100}] == read(drawn, tmp_path)

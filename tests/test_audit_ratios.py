@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
+from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
 
@@ -206,3 +207,42 @@ def test_an_efficiency_without_devices_is_another_one() -> None:
     table = "padding,tokens_per_s,efficiency\nmax_length,61200,38%\nlongest,60800,71%\n"
 
     assert not any("efficienc" in question for question in report(table).questions)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (("100%", "300%"), 3.0),
+        (("0%", "200%"), 3.0),
+        (("0", "200%"), 3.0),
+        (("1x", "~3x"), 3.0),
+        (("-", "200% faster"), 3.0),
+        (("1x", "3.0x (+200%)"), 3.0),
+        (("1x", "1.35x"), 1.35),
+        (("baseline (1x)", "3.0x ± 0.1"), 3.0),
+        (("1x", "2.9-3.1x"), 3.0),
+    ],
+)
+def test_ratios_are_read_as_people_write_them(cells: tuple[str, str], said: float) -> None:
+    """A percentage without a sign is what the first row tells: of the whole at 100 %, and of more at 0 %."""
+    wrong, right = (
+        report(f"config,s/it,speedup\nbase,{speed},{cells[0]}\nnew,1.0,{cells[1]}\n") for speed in ("2.0", said)
+    )
+
+    assert said == pytest.approx(right.runs[1].given["speed_up"].middle)
+    assert (1, 0) == (len(faults(wrong)), len(faults(right)))
+
+
+@pytest.mark.parametrize("cell", ["35% slower", "124 %", "1.2-1.4x or so", "about 2"])
+def test_a_ratio_that_is_not_understood_is_asked_about(cell: str) -> None:
+    """It does not vanish."""
+    found = report(f"config,s/it,speedup\nbase,2.0,-\nnew,1.0,{cell}\n")
+
+    assert [] == faults(found)
+    assert any(f"'speedup' says '{cell}', which is not read" in question for question in found.questions)
+
+
+def test_a_comma_in_a_ratio_is_asked_about() -> None:
+    """It may be a decimal point."""
+    with pytest.raises(SettingsError, match=r"is the comma a decimal point\? Write '1.35'"):
+        report("| config | s/it | speedup |\n|-|-|-|\n| base | 2.0 | 1 |\n| new | 1.0 | 1,35x |\n")

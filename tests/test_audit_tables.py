@@ -733,3 +733,151 @@ def test_a_line_of_a_bar_alone_never_crashes(text: str) -> None:
     """It has no cell with a word."""
     with pytest.raises(Unreadable):
         table_rows(text, "t")
+
+
+# -- cells with units, sums of a course, rows and cells with more than a figure --
+
+
+@pytest.mark.parametrize(
+    ("cells", "figures"),
+    [
+        (("412 ms", "415 ms", "409 ms"), {"seconds_per_step": 0.415}),
+        (("0.42 s", "0.41 s", "0.40 s"), {"seconds_per_step": 0.41}),
+    ],
+)
+def test_measures_with_units_are_no_words_of_a_run(cells: tuple[str, ...], figures: dict) -> None:
+    """Rows that differ in them follow each other as one run."""
+    (row,) = table_rows("step,step time\n" + "".join(f"{10 * i},{c}\n" for i, c in enumerate(cells, 1)), "t.csv")
+
+    assert figures == {name: pytest.approx(parse(value).middle) for name, value in row["figures"].items()}
+
+
+@pytest.mark.parametrize("unread", ["{}.13s/it", "1{}.3 GiB", "1{}.3k", "1{}0 samples/s", "{}.5 W"])
+def test_what_was_not_read_may_be_a_measure(unread: str, tmp_path: Path) -> None:
+    """Its unit says so, in a table and in lines of JSON; sizes of models are words that tell runs apart."""
+    path = tmp_path / "train.jsonl"
+    said = [(10 * n, unread.format(n)) for n in (1, 2, 3)]
+    path.write_text("".join(f'{{"step": {n}, "tokens/s": 900{n}, "value": "{text}"}}\n' for n, text in said))
+    models = table_rows("step,tokens/s,size\n10,900,7B\n20,901,7B\n10,300,70B\n20,302,70B\n", "t.csv")
+
+    assert 1 == len(read_file(path))
+    assert 2 == len(models)
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "figures"),
+    [
+        ("train time (s)", "60.1 60.5", {"seconds_per_epoch": 60.5}),
+        ("train time (s)", "60.1 60.5 61.0 62.2", {"seconds_per_epoch": 62.2}),
+        ("train time (s)", "60.1 121.0", {"seconds": 121.0}),
+        ("train time (s)", "95.1 156.0 217.2", {"seconds": 217.2}),
+        ("hours", "1.5 1.5 1.4", {"seconds_per_epoch": 5400}),
+        ("hours", "1.5 3.0 4.4", {"hours": 4.4}),
+        ("samples", "50000 49984 50000", {"samples_per_epoch": 50000}),
+    ],
+)
+def test_times_of_epochs_and_times_so_far_are_told_by_their_growth(header: str, cells: str, figures: dict) -> None:
+    """A time since the start about doubles in the second row, and that of each epoch stays about the same."""
+    lines = "".join(f"{n},2.0,{cell}\n" for n, cell in enumerate(cells.split(), 1))
+    (row,) = table_rows(f"epoch,s/it,{header}\n{lines}", "t.csv")
+
+    assert figures == {q: pytest.approx(parse(v).middle) for q, v in row["figures"].items() if q != "seconds_per_step"}
+    assert [] == row["questions"]
+
+
+@pytest.mark.parametrize(
+    ("position", "cells"),
+    [("epoch", "60 70 80"), ("epoch", "0.5 0.6 0.55 0.6"), ("step", "60.1 60.5 60.3"), ("step", "60.1 60.2 60.3")],
+)
+def test_times_that_could_be_of_a_row_or_so_far_are_asked_about(position: str, cells: str) -> None:
+    """And are left out, since no figure may be the wrong one of two in silence."""
+    each = [(n, cell) for n, cell in enumerate(cells.split(), 1)]
+    each = [(n / 2 if cells.startswith("0.5") else n, cell) for n, cell in each]
+    (row,) = table_rows(f"{position},s/it,total time (s)\n" + "".join(f"{n},2.0,{c}\n" for n, c in each), "t.csv")
+
+    assert ["seconds_per_step"] == [*row["figures"]]
+    assert ["is that of each row, or of all rows so far? It is left out" in text for text in row["questions"]] == [True]
+
+
+@pytest.mark.parametrize(
+    ("steps", "start"), [(range(5000, 6000, 100), 30), (range(10, 200, 10), 90)], ids=["resumed", "slow start"]
+)
+def test_a_sum_that_begins_large_is_one(steps: range, start: int) -> None:
+    """It grows in proportion to the steps of a run that goes on, or rises in each row far beyond its start."""
+    lines = "".join(f"{n},2.0,{2 * n + start}\n" for n in steps)
+    (row,) = table_rows(f"step,s/it,total time (s)\n{lines}", "t.csv")
+
+    assert str(2 * steps[-1] + start) == row["figures"]["seconds"]
+
+
+def test_a_course_whose_pace_changes_is_no_factor_of_its_whole_time() -> None:
+    """The pace is that of the later half. It is asked about, and the time is left out with a word."""
+    paces = [1.0] * 10 + [2.0] * 10
+    times = [sum(paces[: n + 1]) * 10 for n in range(20)]
+    lines = "".join(f"{10 * n},{p},{t},200\n" for n, (p, t) in enumerate(zip(paces, times, strict=True), 1))
+    found = report(f"step,s/it,total time (s),steps\n{lines}")
+
+    assert [] == found.findings
+    assert any("what changed?" in question for question in found.questions)
+    assert any("s in all (300.0) are left out" in question for question in found.questions)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [
+        ("task,samples/s\nnlp,120\nspeech,80\ncv,400\n", 3),
+        ("run,padding,s/it\na,none,1.0\nb,min,0.5\nc,max,0.7\n", 3),
+        ("mode,samples/s\ndefault,100\nreduce,110\nmax,120\n", 3),
+        ("run,samples/s\na,120\nb,80\nmin,80\nmax,120\n", 2),
+        ("run,samples/s\na,100\nb,104\nc,96\ncv,0.04\n", 3),
+        ("run,samples/s\na,10\nb,100\nc,1000\nstd,545.6\n", 3),
+    ],
+)
+def test_a_run_with_the_name_of_a_spread_is_a_run(rows: str, kept: int) -> None:
+    """A spread is small beside the rows, and an end is one of their figures; other cells than the name say nothing."""
+    assert kept == len(report(rows).runs)
+
+
+@pytest.mark.parametrize(
+    "cell", ["1.25 (+12%)", "1.25 (1.12x)", "1.25 [−11 %]", "1.25 (12% faster)", "1.25 (baseline)", "1.25 (n=3)"]
+)
+def test_a_ratio_in_brackets_behind_a_number_is_no_part_of_it(cell: str) -> None:
+    """The number is read as if it stood alone, also with its unit in the cell."""
+    plain, unit = (
+        table_rows(f"config,s/it\na,1.40\nb,{cell}\n", "t"),
+        table_rows(f"config,speed\na,1.40 s/it\nb,{cell.replace('1.25', '1.25 s/it')}\n", "t"),
+    )
+
+    assert ["1.40", "1.25"] == [row["figures"]["seconds_per_step"] for row in plain]
+    assert ["1.40", "1.25"] == [row["figures"]["seconds_per_step"] for row in unit]
+
+
+@pytest.mark.parametrize(
+    ("cells", "devices", "named"),
+    [
+        (("8x A100", "16x A100"), [8, 16], False),
+        (("8 × H100-80GB", "8x A100"), [8, 8], True),
+        (("8 GPUs", "4"), [8, 4], False),
+        (("1x", "8x"), [1, 8], False),
+        (("1 (A100)", "8 (H100)"), [1, 8], True),
+        (("2x8 A100", "8"), [None, None], True),
+        (("A100", "H100"), [None, None], True),
+        (("1x DGX A100", "8"), [None, None], True),
+    ],
+)
+def test_devices_that_are_counted_and_named_are_read(cells: tuple[str, str], devices: list, named: bool) -> None:
+    """Their number is a figure, and their names tell rows apart; what holds several devices counts none."""
+    found = report(f"run,GPUs,samples/s\na,{cells[0]},100\nb,{cells[1]},190\n")
+
+    assert devices == [run.given["devices"].middle if "devices" in run.given else None for run in found.runs]
+    assert named == (len({run.unknown.get("GPUs") for run in found.runs}) > 1)
+
+
+def test_a_metric_of_training_may_have_a_path(tmp_path: Path) -> None:
+    """As trackers name it, also where that of an evaluation stands beside it."""
+    path = tmp_path / "log.jsonl"
+    line = '{{"train/epoch": {}, "perf/tokens_per_sec": 90{}, "eval/tokens_per_sec": 5}}\n'
+    path.write_text("".join(line.format(n, n) for n in (1, 2, 3)))
+    (row,) = read_file(path)
+
+    assert {"tokens_per_second": "903"} == row["figures"]

@@ -30,7 +30,7 @@ class LateImports(importlib.abc.MetaPathFinder):
     def remove(self) -> None:
         """Forget all actions that have not run."""
         self._actions.clear()
-        if self in sys.meta_path:
+        if self in (sys.meta_path or ()):  # None where the interpreter ends
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> object:

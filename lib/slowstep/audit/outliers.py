@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
+from slowstep.audit.subjects import other_subject, unread_difference
 
 SERIES = (
     "seconds_per_step",
@@ -41,6 +43,9 @@ LARGER_WITH = {
 }
 """Speeds, with what makes them faster: a step of one sample is slow for each of them, and many devices are fast."""
 
+SLOWER_IF_LONGER = ("seconds_per_step", "steps_per_second", "seconds_per_sample", "samples_per_second")
+"""Figures that the length of samples makes slower."""
+
 SOME = 3.0
 """The ratio from which on what makes a speed faster is far from that of its neighbours."""
 
@@ -49,6 +54,9 @@ FAR = 8.0
 
 ALIKE = 3.0
 """The ratio beyond which two neighbours say nothing about the value between them."""
+
+HUGE = 100.0
+"""The ratio from which on another model or device is no reason by itself."""
 
 CLEARLY = 2.0
 """The ratio from which on a repeat is clearly apart from others that are close together."""
@@ -72,18 +80,39 @@ OF_TIME = (60.0, 3600.0)
 def unlike_neighbours(runs: Sequence[Run]) -> list[Finding]:
     """Find each figure of a measured row that is far from the rows beside it, if these agree with each other.
 
-    Where a step of the row is as many times larger, its time is no slip. The same holds for the steps a second.
+    Where a step of the row is as many times larger, its time is no slip. The same holds for the steps a second. Nor is
+    the figure of another model or device one, or of a row that differs in a column that was not read.
     """
     found = []
     for quantity in SERIES:
-        rows = [r for r in runs if r.measured and quantity in r.given and r.given[quantity].bounded]
-        rows = [r for r in rows if quantity not in r.open_figures]
-        for row, beside in _with_neighbours(rows):
-            odd = _times_neighbours(row.given[quantity].middle, [r.given[quantity].middle for r in beside])
-            if odd and not _explained(quantity, row, beside):
-                found.append(_finding(row, quantity, beside, odd))
+        for row, beside, odd in _odd_ones(runs, quantity):
+            found += [] if unread_difference(row, beside) else [_finding(row, quantity, beside, odd)]
         found += [f for r in runs if r.measured for f in _among_repeats(r, quantity)]
     return found
+
+
+def unlike_for_a_reason(runs: Sequence[Run]) -> list[str]:
+    """Ask about figures that are far from the rows beside theirs, where a column that was not read may be why."""
+    asked = {}
+    for quantity in SERIES:
+        for row, beside, odd in _odd_ones(runs, quantity):
+            if why := unread_difference(row, beside):
+                said = f"'{row.label}' has {row.given[quantity]} {_title(quantity)}"
+                text = f"{said}, {_more_or_less(odd)} in the rows beside it"
+                text += f": is it by its {why}, or by another unit or decimal point?"
+                asked.setdefault(row.label, text)
+    return [*asked.values()]
+
+
+def _odd_ones(runs: Sequence[Run], quantity: str) -> Iterator[tuple[Run, list[Run], float]]:
+    """Yield each row whose figure is far from the rows beside it, with these and with how many times it is theirs."""
+    rows = [r for r in runs if r.measured and quantity in r.given and r.given[quantity].bounded]
+    rows = [r for r in rows if quantity not in r.open_figures]
+    for row, beside in _with_neighbours(rows):
+        odd = _times_neighbours(row.given[quantity].middle, [r.given[quantity].middle for r in beside])
+        of_another = other_subject(row, beside) and 1 / HUGE < odd < HUGE
+        if odd and not of_another and not _explained(quantity, row, beside):
+            yield row, beside, odd
 
 
 def _with_neighbours(rows: Sequence[Run]) -> list[tuple[Run, list[Run]]]:
@@ -110,19 +139,26 @@ def _explained(quantity: str, row: Run, beside: Sequence[Run]) -> bool:
         known = [f for r in (row, *beside) if (f := r.solved.known.get(work)) and f.bounded]
         if len(known) > len(beside) and not _times_neighbours(known[0].middle, [f.middle for f in known[1:]]):
             return True
-    return any(_grows_with(cause, quantity, row, beside) for cause in LARGER_WITH.get(quantity, ()))
+    rows, times = (row, *beside), quantity.startswith("seconds")  # the more of them, the slower
+    causes = ([r.solved.known.get(cause) for r in rows] for cause in LARGER_WITH.get(quantity, ()))
+    if any(_goes_with(quantity, rows, cause, times) for cause in causes):
+        return True
+    lengths = [exact(r.length) if r.length else None for r in rows]
+    return quantity in SLOWER_IF_LONGER and _goes_with(quantity, rows, lengths, not times)
 
 
-def _grows_with(cause: str, quantity: str, row: Run, beside: Sequence[Run]) -> bool:
-    """Return whether a speed is no longer far from its neighbours once each is divided by what makes it faster."""
-    each = [(r.given[quantity], r.solved.known.get(cause)) for r in (row, *beside)]
+def _goes_with(quantity: str, rows: Sequence[Run], causes: Sequence[Figure | None], product: bool) -> bool:
+    """Return whether the figure of the first row is no longer far from the others by what makes it larger or smaller.
+
+    Each is divided by its cause, or is multiplied by it if their `product` stays the same.
+    """
+    each = [(r.given[quantity], cause) for r, cause in zip(rows, causes, strict=True)]
     if not all(of and of.bounded and of.middle > 0 for _, of in each):
         return False
     own_cause, *other_causes = (of.middle for _, of in each)
     if not (min(other_causes) >= SOME * own_cause or own_cause >= SOME * max(other_causes)):
         return False
-    times = quantity.startswith("seconds")  # the more of them, the slower
-    own, *others = (speed.middle * of.middle if times else speed.middle / of.middle for speed, of in each)
+    own, *others = (speed.middle * of.middle if product else speed.middle / of.middle for speed, of in each)
     return max(others) <= ALIKE * min(others) and not _times_neighbours(own, others)
 
 

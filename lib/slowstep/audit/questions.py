@@ -10,7 +10,7 @@ from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps
 from slowstep.audit.differences import changed
 from slowstep.audit.findings import times
 from slowstep.audit.named_devices import named_devices
-from slowstep.audit.outliers import SLIPS
+from slowstep.audit.outliers import SLIPS, unlike_for_a_reason
 from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import QUESTIONS, SAY, TEXT, Run, described
@@ -42,6 +42,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_batches(runs),
         *_beside_steps(runs),
         *_epochs(runs),
+        *unlike_for_a_reason(runs),
         *_busy(runs),
         *(f"'{run.label}': {question}" for run in runs for question in run.left_open),
         *_unread(runs),

@@ -27,6 +27,7 @@ QUESTIONS = {
     "speed": "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?",
     "it": "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?",
     "rate": "is it steps, samples or tokens a second (steps_per_second, samples_per_second, tokens_per_second)?",
+    "sps": "is it samples a second (samples_per_second), or steps of an environment, which are none of training?",
     "throughput": "is it samples or tokens a second (samples_per_second, tokens_per_second)?",
     "time": "is it of a step, an epoch or the whole job (seconds_per_step, seconds_per_epoch, hours)?",
     "duration": "is it of a step, an epoch or the whole job (seconds_per_step, seconds_per_epoch, hours)?",

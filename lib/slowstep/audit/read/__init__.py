@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.columns import Unreadable
+from slowstep.audit.read.columns import NoFigures, Unreadable
 from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
-from slowstep.audit.read.text_files import looks_like_table, refuse_no_text
+from slowstep.audit.read.text_files import boxed, looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.settings import SettingsError
 from slowstep.settings.errors import nearest
@@ -89,10 +89,23 @@ def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     if kind in TABLES:
         return read_table(path, columns)
     if kind in LOGS:
-        return read_table(path, columns) if looks_like_table(path) else read_log(path)
+        return _read_text(path, columns)
     known = ", ".join((".json", ".jsonl", *TABLES, *LOGS))
     advice = next((f" {advice}." for kinds, advice in OTHER_KINDS.items() if path.suffix.lower() in kinds), "")
     raise Unreadable(str(path), 1, 1, f"what kind of file is it?{advice} Known are {known}")
+
+
+def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of a text file: those of its table, or those of a log beside a box without figures."""
+    if not looks_like_table(path):
+        return read_log(path)
+    try:
+        return read_table(path, columns)
+    except NoFigures as error:
+        if boxed(path):
+            with contextlib.suppress(Unreadable):
+                return read_log(path, beside_box=True)
+        raise error from None
 
 
 def _tried(read: Any, problems: list[str]) -> list[Row]:

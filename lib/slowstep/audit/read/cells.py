@@ -72,7 +72,9 @@ def _markdown(lines: list[str]) -> list[list[list[Cell]]]:
 
 
 def _in_table(line: str, bordered: bool) -> bool:
-    return "|" in line or (bordered and bool(BORDER.match(line)))
+    if bordered:  # each line of a drawn table has a border at its left
+        return line.lstrip().startswith("|") or bool(BORDER.match(line))
+    return "|" in line
 
 
 def _cells(line: str, number: int) -> list[Cell]:

@@ -131,6 +131,15 @@ GROUPED = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
 NOTE = re.compile(r"(?<=[\w)])\s*(?:[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+|\[\w{1,2}\]|\^\w)$")
 """The mark of a footnote behind a number."""
 
+RELATIVE = re.compile(
+    r"(?<=[\w%)])\s*[(\[]\s*(?:"
+    r"(?:[↑↓~≈]\s?)?[-+−]?[\d.,]{1,12}\s?(?:%|[x×])(?:\s(?:faster|slower|more|less|higher|lower|speed-?up))?"
+    r"|base|baseline|ref|reference|n ?= ?\d{1,4}|\d{1,4} (?:runs|seeds|repeats))\s*[)\]]$",
+    re.IGNORECASE,
+)
+"""What stands in brackets behind a number and is no part of it: how it differs from that of another row (`+12%`), or
+how often it was measured (`n=3`)."""
+
 INVERSE = {"steps_per_second": "seconds_per_step", "samples_per_second": "seconds_per_sample"}
 INVERSE |= {"tokens_per_second": "seconds_per_token"}
 INVERSE |= {below: above for above, below in INVERSE.items()}
@@ -158,6 +167,15 @@ class Unreadable(ValueError):
         super().__init__(f"{source}:{line}:{column}: {message}")
 
 
+class NoFigures(Unreadable):
+    """An error of reading a table that holds no figure, so that the file may be of another kind."""
+
+
+def encoding_of(content: bytes) -> str:
+    """Return the encoding of a file by its first bytes: UTF-8, or UTF-16 with a byte order mark."""
+    return "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+
+
 def text_of(path: Path, errors: str = "strict") -> str:
     """Return the text of a file, with Unix line ends; Unreadable if it can't be read or has another encoding.
 
@@ -165,7 +183,7 @@ def text_of(path: Path, errors: str = "strict") -> str:
     """
     try:
         content = path.read_bytes()
-        encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+        encoding = encoding_of(content)
         return content.decode(encoding, errors).replace("\r\n", "\n")
     except OSError as error:
         raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
@@ -296,7 +314,8 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     text = plain(cell)
     if held.name in OF_MONEY:
         text = CURRENCY.sub("", text)
-    text = re.sub(r"\(\s*((?:±|\+/-)[^()]*)\)$", r"\1", NOTE.sub("", text))
+    text = RELATIVE.sub("", NOTE.sub("", text))
+    text = re.sub(r"\(\s*((?:±|\+/-)[^()]*)\)$", r"\1", text)
     text = _with_one_unit(text)
     if GROUPED.fullmatch(text):
         raise ValueError(f"found '{text}'; write '{text.replace('.', '').replace(',', '.')}'")
@@ -346,34 +365,6 @@ def _with_one_unit(text: str) -> str:
     by = float(found["by"].replace(",", "")) * TIMES[found["its"].lower()] / TIMES[found["unit"].lower()]
     rest = re.sub(r"^\s*per loop.*", "", found["rest"])
     return f"{found['middle']} ± {Decimal(repr(round(by, 9))):f} {found['unit']}{rest}"
-
-
-RATIO = re.compile(r"([-+]?)(\d+(?:\.\d+)?)\s*(x|×|%)?(?:\s*(?:faster|speed-?up))?", re.IGNORECASE)
-
-
-def stated(cell: str, held: Column) -> tuple[str, str] | None:
-    """Return a ratio that a cell states, `1.35x`, `+35 %` or an efficiency of `91 %`; None for anything else.
-
-    A speed-up of `135 %` may be either of two things, and is not read.
-    """
-    found = RATIO.fullmatch(NOTE.sub("", plain(cell)))
-    if not found:
-        return None
-    sign, number, unit = found.groups()
-    if held.name == "scaling_efficiency":
-        return None if sign or unit in ("x", "×") else (held.name, number + (unit or ""))
-    if unit == "%":
-        return (held.name, str(1 + Decimal(sign + number) / 100)) if sign else None
-    return None if sign or not float(number) else (held.name, number)
-
-
-BASE = re.compile(r"\(?(?:the )?(?:base|baseline|ref|reference|control|0(?:\.0+)? ?%)\.?\)?", re.IGNORECASE)
-
-
-def is_base(cell: str) -> bool:
-    """Return whether a cell in a column of ratios says that its row is the one that they are to, or says nothing."""
-    text = plain(cell)
-    return text.lower() in NOTHING or bool(BASE.fullmatch(text))
 
 
 HALF_CLOCK = re.compile(r"\d+:\d\d")

@@ -6,12 +6,13 @@ Steps that follow each other are not independent of each other, so that their sp
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from slowstep.audit.figures import parse
-from slowstep.audit.relations import COUNTS, TITLES
+from slowstep.audit.read.measures import is_measure
+from slowstep.audit.relations import COUNTS
 from slowstep.audit.run import STATED
 
 POSITIONS = {
@@ -42,27 +43,29 @@ SET_UP = {*COUNTS} - WHOLE - {"steps_per_epoch", "tokens_per_step"}
 """Figures that say how a run was set up, so that repeats of one measurement have them in common."""
 
 
-def position_of(headers: Sequence[str], body: Sequence[Sequence[str]]) -> int | None:
+def position_of(headers: Sequence[str], body: Sequence[Sequence[str]], measured: Collection[int] = ()) -> int | None:
     """Return the column by which rows follow each other as the course of a run; None if there is none.
 
-    Its numbers rise from row to row while all words beside it stay the same. A column of epochs is one if no column of
-    steps is, and if its numbers are those of each epoch in turn, or parts of epochs.
+    Its numbers rise from row to row while all words beside it stay the same; columns that are known to be `measured`
+    hold no words. A column of epochs is one if no column of steps is, and if its numbers are those of each epoch in
+    turn, or parts of epochs.
     """
     names = [header.lower().replace(" ", "_") for header in headers]
     for i in (i for i, name in enumerate(names) if name in POSITIONS):
-        if any(a < b for each in _positions(i, body) for a, b in pairwise(each)):
+        if any(a < b for each in _positions(i, body, measured) for a, b in pairwise(each)):
             return i
     i = names.index(EPOCH) if EPOCH in names else None
-    return i if i is not None and any(map(_counts_epochs, _positions(i, body))) else None
+    return i if i is not None and any(map(_counts_epochs, _positions(i, body, measured))) else None
 
 
-def _positions(i: int, body: Sequence[Sequence[str]]) -> list[list[float]]:
+def _positions(i: int, body: Sequence[Sequence[str]], measured: Collection[int]) -> list[list[float]]:
     """Return the numbers of a column, row by row, for each set of words that rows have."""
     steps: dict[Hashable, list[float]] = {}
     for cells in body:
         at = step_of(cells[i]) if i < len(cells) else None
         if at is not None:
-            steps.setdefault(tuple(c for c in cells if c.strip() and _is_word(c)), []).append(at)
+            words = (c for n, c in enumerate(cells) if n not in measured and c.strip() and _is_word(c))
+            steps.setdefault(tuple(words), []).append(at)
     return list(steps.values())
 
 
@@ -75,7 +78,7 @@ def _counts_epochs(epochs: Sequence[float]) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    return number(text) is None and not PASSING.fullmatch(text.strip())
+    return number(text) is None and not PASSING.fullmatch(text.strip()) and not is_measure(text)
 
 
 def step_of(text: str) -> float | None:
@@ -110,7 +113,7 @@ def repeat_key(row: Mapping[str, Any]) -> Hashable:
 def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], name: str) -> list[dict[str, Any]]:
     """Join the rows of each course to one row, with the median of the later half of its figures.
 
-    All its figures and clocks stand beside them.
+    All its figures, clocks and steps stand beside them.
 
     `steps` are the steps of the rows. Rows without a name of their own are called `name` if they form a course.
     """
@@ -164,20 +167,10 @@ def _course(course: Sequence[tuple[float, dict[str, Any]]], name: str) -> dict[s
     unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in rows)}
     sizes = {key: text for key, text in first["sizes"].items() if all(r["sizes"].get(key) == text for r in rows)}
     said = {"label": first["label"] if first["named"] else name, "unknown": unknown, "sizes": sizes}
+    said["at"] = [at for at, _ in course]
     said["clocks"] = [(at, row["clock"]) for at, row in course if row.get("clock") is not None]
     said["course"] = {q: [row["figures"][q] for row in rows if q in row["figures"]] for q in first["figures"]}
     return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}
-
-
-def of_each_epoch(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of a course of epochs, where times that fall from row to row are those of single epochs."""
-    figures = dict(row["figures"])
-    for whole, values in row.get("course", {}).items():
-        sizes = [parse(value).middle for value in values]
-        if f"{whole}_per_epoch" in TITLES and whole in WHOLE and any(a > b for a, b in pairwise(sizes)):
-            figures.setdefault(f"{whole}_per_epoch", middle(values))
-            del figures[whole]
-    return figures
 
 
 def _middle(each: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 from slowstep.audit.read.columns import Unreadable, text_of
 from slowstep.audit.read.tables import rows_of
 from slowstep.audit.read.trainer_state import read_trainer_state
+from slowstep.text.sentences import capitalised
 
 
 def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -36,7 +37,8 @@ def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     found = rows_of([table], str(path), columns)
     if any(row["figures"] for row in found):
         return found
-    raise Unreadable(str(path), 1, 1, "no name of its objects is a figure, such as seconds_per_step")
+    asked = "".join(f". {capitalised(text)}" for text in found[0]["questions"][:1])
+    raise Unreadable(str(path), 1, 1, f"no name of its objects is a figure, such as seconds_per_step{asked}")
 
 
 def _object(line: str, number: int, path: Path) -> Any:

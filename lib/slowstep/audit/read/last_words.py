@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,24 @@ def last_words(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
         line, column = said.line + before.count("\n"), len(before) - before.rfind("\n")
         refuse_odd(name, held[name], path, (line, column if "\n" in before else said.column + len(before)))
     return said.at, {ours: str(held[name]) for name, ours in FIGURES.items() if name in held}
+
+
+def told_once(ends: Sequence[tuple[int, dict[str, Any]]], bars: Sequence[int]) -> list[tuple[int, dict[str, Any]]]:
+    """Return Trainer's last words without those that say the same again, as a script that prints what `train` returns.
+
+    They are others if a bar begins between them; `bars` are the places where bars begin.
+    """
+    found: list[tuple[int, dict[str, Any]]] = []
+    for at, figures in ends:
+        before, last = found[-1] if found else (at, {})
+        said = [(figure(last[name]), figure(figures[name])) for name in last.keys() & figures.keys()]
+        same = "seconds" in last.keys() & figures.keys() and all(a.meets(b) or a == b for a, b in said)
+        if same and not any(before < bar < at for bar in bars):
+            exacter = {name: max(last[name], figures[name], key=len) for name in last.keys() & figures.keys()}
+            found[-1] = (before, figures | last | exacter)
+        else:
+            found.append((at, figures))
+    return found
 
 
 def _as_python(text: str) -> str:

@@ -10,16 +10,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from slowstep.audit.figures import parse
 from slowstep.audit.read.columns import Unreadable
-from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of
-from slowstep.audit.read.midway import changed_midway
+from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
+from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.nested_bars import is_full, outer_bars
 from slowstep.audit.read.other_work import BEFOREHAND, evaluates_first
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
 from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
 from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
-from slowstep.audit.read.stretches import BEHIND, Stretch, begins_again
+from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
 from slowstep.audit.relations import TITLES
 from slowstep.text.sentences import capitalised
 
@@ -28,6 +29,9 @@ TRAINING = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
 
 BARE_EPOCHS = re.compile(r"\W*epochs?\W*", re.IGNORECASE)
 """The names of bars that may be over epochs."""
+
+IN_BOX = re.compile(r"\s*[|+].*[|+]\s*$")
+"""The lines of a table that is drawn as a box, such as that of nvidia-smi."""
 
 OFF = 0.01
 """The share by which steps computed from a rounded speed may be off, and the share that a training's bars may miss."""
@@ -80,15 +84,17 @@ class Training:
         return found
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
+def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     """Return a row for each training: the median pace of its later bars, or without bars Trainer's last words.
 
     Where there are both, the last words tell how many samples make a step. Unreadable if there is no speed, or if it is
-    not clear which bars are of training.
+    not clear which bars are of training. `beside_box` says that it also holds a table without figures, drawn as a box,
+    whose lines say no speed.
     """
     log = scan(path)
     dictionaries = [said for said in log.ends if said.text.startswith("{")]
     ends = _ends(dictionaries, path) or _ends(log.ends, path)  # scripts print the same once more as a list
+    ends = told_once(ends, [stretch.at for stretch in log.stretches])
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
     _refuse_bare_epochs(trainings, path)
     boundaries = [*(training.at for training in trainings), math.inf]
@@ -97,7 +103,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), known)
         for training, (first, last) in zip(trainings, pairwise(boundaries), strict=True)
     ]
-    found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log)]
+    found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log, beside_box)]
     return [
         {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
         for figures, questions in found
@@ -109,9 +115,9 @@ def _ends(each: Sequence[Said], path: Path) -> list[tuple[int, dict[str, Any]]]:
     return [(at, figures) for at, figures in (last_words(said, path) for said in each) if figures]
 
 
-def _spoken(path: Path, log: Scanned) -> tuple[dict[str, Any], list[str]]:
+def _spoken(path: Path, log: Scanned, beside_box: bool) -> tuple[dict[str, Any], list[str]]:
     """Return the speeds that lines say in words, and questions; Unreadable, with what was found, if they say none."""
-    spoken = spoken_speeds(lines_of(path))
+    spoken = spoken_speeds(line for line in lines_of(path) if not (beside_box and IN_BOX.match(line)))
     if any(map(SPEEDS.fullmatch, spoken.figures)):
         return spoken.figures, spoken.questions
     names = list(dict.fromkeys(repr(stretch.name) if stretch.name else "without a name" for stretch in log.stretches))
@@ -248,7 +254,7 @@ def _row(training: Training, end: dict[str, Any], known: bool) -> tuple[dict[str
     # only complete epochs count
     epochs = [each for each in training.epochs if training.total - each[-1].last <= training.room]
     of_epoch = "epoch" in name.lower() or len(epochs) > 1 or training.nested
-    found, questions = {middle.quantity: middle.text}, []
+    found, questions, asked = {middle.quantity: middle.text}, [], []
     if middle.counts == "step" and not counts_as_many(end, training.total, of_epoch, OFF):
         questions.append(
             f"its bar goes up to {training.total:,} and Trainer's last words count {steps_of(end):,.0f} steps: does "
@@ -258,7 +264,8 @@ def _row(training: Training, end: dict[str, Any], known: bool) -> tuple[dict[str
         found |= samples_of(end)
     paces = [pace for stretch in training.stretches for pace in stretch.paces]
     if middle in paces and len({pace.quantity for pace in paces}) == 1:  # else counts and clocks contradict them
-        questions += changed_midway({middle.quantity: [pace.text for pace in paces]})
+        asked = changed_midway({middle.quantity: [pace.text for pace in paces]})
+        questions += asked
     if len(epochs) > 1:
         found |= _paces(epochs)
     if of_epoch:
@@ -269,8 +276,31 @@ def _row(training: Training, end: dict[str, Any], known: bool) -> tuple[dict[str
     missing = max(training.stretches[0].first, training.total - training.stretches[-1].last)
     if missing > training.room or not known:
         return found, questions
-    whole = {q: end[q] for q in ("seconds",) if q in end}
-    return found | _count(f"{middle.counts}s", training.total) | whole, questions
+    found |= _count(f"{middle.counts}s", training.total)
+    if "seconds" not in end:
+        return found, questions
+    found |= {"seconds": end["seconds"]}
+    if not asked:
+        asked = _slower_later(training, middle, end["seconds"])
+        questions += asked
+    found, words = without_whole_times(found) if asked else (found, [])
+    return found, [*questions, *words]
+
+
+def _slower_later(training: Training, pace: Pace, seconds: str) -> list[str]:
+    """Ask about a training whose later steps, which count, are slower than its clock allows for all steps.
+
+    The clock of its bar and its time by Trainer's last words agree, so that no other figure can be wrong.
+    """
+    last, shown = training.stretches[-1], parse(pace.text)
+    least = (shown if pace.quantity.startswith("seconds") else 1 / shown).low
+    clock, whole = last.elapsed[-1], parse(seconds).middle
+    if abs(clock - whole) > BEHIND * whole + CLOCKS or least * last.last <= clock + CLOCKS:
+        return []
+    title = TITLES.get(pace.quantity, pace.quantity)
+    return [
+        f"its later steps, which count, are slower at {pace.text} {title} than its clock allows for all: what changed?"
+    ]
 
 
 def _count(quantity: str, count: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from slowstep.audit.figures import parse
 from slowstep.audit.read.courses import SETTLED, middle_of
@@ -13,6 +14,9 @@ START = 0.1
 
 CHANGED = 0.25
 """The share by which the medians of both halves differ, beyond rounding, from which on it is worth a question."""
+
+WHOLE_TIMES = ("seconds", "minutes", "hours")
+"""Figures of all the time that a run took."""
 
 FEWEST = 10
 """The number of values from which on halves are compared."""
@@ -32,3 +36,15 @@ def changed_midway(values: Mapping[str, Sequence[str]]) -> list[str]:
                 f"it has {earlier} {title} in its first half and {later} in its second, which counts: what changed?"
             ]
     return []
+
+
+def without_whole_times(figures: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the figures of a run whose pace is that of its later half, without times of the whole run; with a word.
+
+    The pace is no factor of such a time.
+    """
+    whole = [name for name in WHOLE_TIMES if name in figures]
+    words = [
+        f"its {TITLES[name]} ({figures[name]}) are left out, since that pace is not of all steps" for name in whole
+    ]
+    return {name: value for name, value in figures.items() if name not in whole}, words

@@ -10,11 +10,12 @@ import codecs
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from slowstep.audit.read.columns import Unreadable
+from slowstep.audit.read.columns import Unreadable, encoding_of
+from slowstep.audit.read.launcher_prefixes import hosts_in, is_prefix
 from slowstep.audit.read.stretches import MANY, Pace, Stretch, pace_of
 
 PIECE = 1 << 20
@@ -26,9 +27,19 @@ OVERLAP = 1 << 13
 COUNT = r"\d{1,12}(?:\.\d{1,4})?[kMGT]?"
 DAYS = r"(?:\d{1,4} days?, )?"
 CLOCK = rf"{DAYS}(?:\d{{1,6}}:)?\d{{1,6}}:\d\d"
+BARE = (
+    r"(?P<bare_pace>\d+(?:\.\d+)?)\s?(?P<bare_unit>s/[A-Za-z]{1,12}|[A-Za-z]{1,12}/s) "
+    r"(?P<bare_elapsed>(?:\d{1,6}:){1,2}\d\d|\d{1,6}(?:\.\d)?s)"
+)
+"""The end of a bar without brackets, as Ultralytics draws it: `50/50 4.1it/s 12.2s`."""
+
+DRAWN = re.compile(r"(?P<head>.*?)\d{1,3}% [━─╸╺╾╼]+ ?$", re.DOTALL)
+"""What stands before the count of such a bar."""
+
 BAR = re.compile(
-    rf"(?<![\d.])(?P<done>{COUNT})/(?P<total>{COUNT}) \[(?P<elapsed>{CLOCK})<{DAYS}[^,\]]{{0,30}},"
-    r"\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?(?P<unit>s/[A-Za-z]{1,12}|[A-Za-z]{1,12}/s)[,\]]"
+    rf"(?<![\d.])(?P<done>{COUNT})/(?P<total>{COUNT}) (?:\[(?P<elapsed>{CLOCK})<{DAYS}[^,\]]{{0,30}},"
+    r"\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?(?P<unit>s/[A-Za-z]{1,12}|[A-Za-z]{1,12}/s)[,\]]|"
+    rf"{BARE})"
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
 
@@ -46,6 +57,9 @@ END = re.compile(r"""\{[^{}]{0,4000}(["'])train_runtime\1[^{}]{0,4000}\}""")
 
 BLOCK = re.compile(r"\*{3,} train metrics \*{3,}(?:\r?\n[^\n=]{0,60}=[^\n]{0,60}){1,30}")
 """Trainer's last words as its example scripts print them (`log_metrics`)."""
+
+BEGINNING = 1 << 16
+"""The number of characters in which the names of hosts are looked for."""
 
 WIDEST = 400
 """The most characters of a bar before its count."""
@@ -87,16 +101,21 @@ def scan(path: Path) -> Scanned:
     ends: list[Said] = []
     # the buffer's place in the log, the lines before it, and the place where its line began
     buffer, began, lines, line_began = "", 0, 0, 0
+    hosts: Collection[str] | None = None
     bars_from = ends_from = 0  # all before these places in the log was found
     for piece, last in pieces(path):
         buffer += piece
+        hosts = hosts_in(buffer[:BEGINNING]) if hosts is None else hosts
         whole = len(buffer) if last else max(0, len(buffer) - OVERLAP)  # later matches may continue in the next piece
         for found in BAR.finditer(buffer, max(0, bars_from - began)):
             if found.start() >= whole:
                 break
             bars_from = began + found.end()
-            if pace := pace_of(found["pace"], found["unit"]):
-                _add(stretches, found, buffer, began, pace)
+            before = _line_before(buffer, found.start())
+            head = _head_of_drawn(before) if found["bare_pace"] else _head(before)
+            pace = pace_of(found["pace"] or found["bare_pace"], found["unit"] or found["bare_unit"])
+            if pace and head is not None:
+                _add(stretches, found, _name(head, hosts or ()), began, pace)
         position = max(0, ends_from - began)
         while (match := END_WORD.search(buffer, position)) and match.start() < whole:
             word = match.start()
@@ -123,10 +142,8 @@ def pieces(path: Path) -> Iterator[tuple[str, bool]]:
     """
     try:
         with path.open("rb") as file:
-            start = file.read(2)
-            wide = start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            decoder = codecs.getincrementaldecoder(encoding_of(file.read(2)))("replace")
             file.seek(0)
-            decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")("replace")
             rest = ""
             while content := file.read(PIECE):
                 text = rest + decoder.decode(content)
@@ -148,14 +165,14 @@ def lines_of(path: Path) -> Iterator[str]:
     yield rest
 
 
-def _add(stretches: list[Stretch], found: re.Match[str], buffer: str, began: int, pace: Pace) -> None:
+def _add(stretches: list[Stretch], found: re.Match[str], name: str, began: int, pace: Pace) -> None:
     """Add a bar to the last stretch if it continues it, or else begin a new stretch."""
-    name, start = _name(buffer[max(0, found.start() - WIDEST) : found.start()]), began + found.start()
-    done, total, elapsed = _count(found["done"]), _count(found["total"]), _seconds(found["elapsed"])
+    done, total = _count(found["done"]), _count(found["total"])
+    elapsed = _seconds(found["elapsed"] or found["bare_elapsed"])
     last = stretches[-1] if stretches else None
     same = last and last.name == name and last.total == total
     if not same or done < last.last or not last.began_before(elapsed):
-        stretches.append(Stretch(start, sys.intern(name), total, done, done))
+        stretches.append(Stretch(began + found.start(), sys.intern(name), total, done, done))
     stretches[-1].add(done, elapsed, pace)
 
 
@@ -167,21 +184,40 @@ def _count(text: str) -> int:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _seconds(clock: str) -> int:
-    """Return the seconds of a clock: `04:15`, `1:06:41`, `1 day, 3:00:00`."""
+    """Return the seconds of a clock: `04:15`, `1:06:41`, `1 day, 3:00:00`, `12.2s`."""
+    if clock.endswith("s"):
+        return round(float(clock[:-1]))
     *days, clock = re.split(r" days?, ", clock)
     seconds = functools.reduce(lambda whole, part: 60 * whole + int(part), clock.split(":"), 0)
     return seconds + 86400 * sum(map(int, days))
 
 
-def _name(before: str) -> str:
-    """Return the name of a bar from the text before its count, `Epoch 1/3:  6%|▌  | `; empty if it has none."""
-    line = before[max(before.rfind("\r"), before.rfind("\n")) + 1 :].rstrip(" ")
-    if not line.endswith("|"):
-        return ""
-    head = line[: max(0, line.rfind("|", 0, len(line) - 1))]
+def _line_before(buffer: str, start: int) -> str:
+    """Return what stands before a place in its line, which may be drawn over another one."""
+    before = buffer[max(0, start - WIDEST) : start]
+    return before[max(before.rfind("\r"), before.rfind("\n")) + 1 :]
+
+
+def _head(before: str) -> str:
+    """Return what stands before the percentage of a bar, `Epoch 1/3:` before `6%|▌  | `; empty without one."""
+    line = before.rstrip(" ")
+    head = line[: max(0, line.rfind("|", 0, len(line) - 1))] if line.endswith("|") else ""
     percent = PERCENT.search(head[-8:])
-    head = head[: len(head) - len(percent[0])].rstrip() if percent else ""
-    if not head.endswith(":"):
+    return head[: len(head) - len(percent[0])].rstrip() if percent else ""
+
+
+def _head_of_drawn(before: str) -> str | None:
+    """Return what stands before the percentage of a bar without brackets; None if no bar is drawn there."""
+    drawn = DRAWN.fullmatch(before)
+    return drawn["head"].rstrip() if drawn else None
+
+
+def _name(head: str, hosts: Collection[str]) -> str:
+    """Return the name of a bar from what stands before its percentage, `Epoch 1/3:`; empty if it has none.
+
+    What a launcher writes before each line is none. `hosts` are names of hosts that it writes.
+    """
+    if not head.endswith(":") or is_prefix(head[:-1], hosts):
         return ""
     name = " ".join(NAME.search(head[:-1])[0].split())
     epoch = OF_EPOCH.match(name)

@@ -13,6 +13,10 @@ AVERAGED = re.compile(r"avg|average|running|mean|smooth|ema\b|total|cumul|in bra
 """Words of a speed that counts the start of the run, which one of single lines does not. In brackets behind the speed
 of a line most logs write such an average."""
 
+TOTAL = re.compile(r"total", re.IGNORECASE)
+MEAN = re.compile(r"avg|average|running|mean|smooth|ema\b|cumul", re.IGNORECASE)
+"""Words of a time that is the sum of its parts, and of what is no sum but a mean."""
+
 OF_A_PART = re.compile(
     r"(?:^|[^a-z])(?:data|dataload\w*|load\w*|read\w*|decod\w*|comput\w*|fetch\w*|prefetch\w*|fwd|forward|bwd|backward|"
     r"opt|optim|comm|communication|wait\w*|sampling|sampler|generat\w*|rollouts?|collect\w*|h2d|copy|io)(?:[^a-z]|$)",
@@ -29,6 +33,12 @@ APART = 0.02
 SELDOM = 0.5
 """The share of the lines of the most frequent name below which another one is said only now and then."""
 
+ABOVE = 1.5
+"""How many times the only part that lines say a total is at least, which else may be a mean."""
+
+OFF = 0.1
+"""The share by which the medians of parts may be more than the median of their total."""
+
 NEARER = 0.9
 """The ratio of two gaps from which on an average does not come nearer to the speeds of single lines."""
 
@@ -39,9 +49,10 @@ def chosen(quantity: str, said: Mapping[str, Values]) -> tuple[str, str]:
     """Return the figure of a quantity that lines say under several names, and a question; one of them may be empty.
 
     An evaluation's speed never counts. Those of parts, such as `decode` and `compute`, and extremes count only where
-    nothing else is said. Averages over
-    the run count only where no line says its own speed; one that stays apart from those is asked about. Where two
-    others that are said about as often differ, nothing is chosen, since nobody says which of them is that of training.
+    nothing else is said. Averages over the run count only where no line says its own speed; one that stays apart from
+    those is asked about. A total time that stays above those of single lines is the sum of parts and counts first.
+    Where two others that are said about as often differ, nothing is chosen, since nobody says which of them is that of
+    training.
     """
     said = {name: values for name, values in said.items() if not evaluates_last(name)}
     if not said:
@@ -49,6 +60,9 @@ def chosen(quantity: str, said: Mapping[str, Values]) -> tuple[str, str]:
     whole = {name: values for name, values in said.items() if not is_part(name)} or said
     single = {name: values for name, values in whole.items() if not AVERAGED.search(name)} or whole
     often = max(map(len, single.values()))
+    total = _total_of_parts(quantity, whole, single)
+    if total:
+        return total, ""
     first, *others = ((n, middle(v)) for n, v in single.items() if len(v) > SELDOM * often)
     unlike = [other for other in others if _apart(other[1], first[1]) > APART]
     if unlike:
@@ -57,6 +71,20 @@ def chosen(quantity: str, said: Mapping[str, Values]) -> tuple[str, str]:
         both = _twice(quantity, first, (name, middle(whole[name])))
         return first[1], f"{both}: which counts? The first is taken here"
     return first[1], ""
+
+
+def _total_of_parts(title: str, whole: Mapping[str, Values], single: Mapping[str, Values]) -> str:
+    """Return the time that is called a total and stays above those of single lines, which are parts of it then.
+
+    The mean of a run is called so, too, and comes nearer to the times of its lines.
+    """
+    times = sorted((middle(values) for values in single.values()), key=lambda value: parse(value).middle)
+    parts = sum(parse(time).middle for time in times) if len(times) > 1 else ABOVE * parse(times[0]).middle
+    for values in (each for name, each in whole.items() if TOTAL.search(name) and not MEAN.search(name)):
+        above = parse(middle(values)).middle >= (1 - OFF) * parts
+        if title.startswith("s/") and above and _stays_apart(values, times[-1]):
+            return middle(values)
+    return ""
 
 
 def is_part(name: str) -> bool:

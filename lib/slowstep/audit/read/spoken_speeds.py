@@ -70,18 +70,28 @@ PARTS = re.compile(
 )
 """Names of what is only a part of a step."""
 
+OF_PARTS = ("step", "pass", "time", "wait")
+PART_BEFORE = re.compile(
+    rf"(?:^|[^A-Za-z])(?P<name>(?P<part>{PARTS.pattern}) (?:{'|'.join(OF_PARTS)}))['\"]?\s{{0,3}}[:=]\s{{0,9}}$",
+    re.IGNORECASE,
+)
+"""The name of a part in two words, before its number: `opt step: 0.03 s/iter`."""
+
+OPTIMIZER = re.compile(r"opt(?:im(?:i[sz]er)?)?", re.IGNORECASE)
+"""What takes a step that is the whole one, unless other parts of it stand beside it."""
+
 NAMED = re.compile(
     r"(?P<name>[A-Za-z#][\w#./-]{0,40}(?: [A-Za-z][\w/.-]{0,20}){0,5}(?: ?\([^()\n]{1,20}\))?)['\"]?"
     r"(?:\s{0,3}[:=]\s{0,9}|\s{1,3})" + NUMBER + r"(?:\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=])))?"
 )
 """A number behind its name, `global batch size:   256` or `time 253.00ms`."""
 
-BAR = re.compile(r"\d/\d+(?:\.\d+)?[kMGT]? \[\d")
-"""A bar with a total, which says by its name what it is."""
+BAR = re.compile(r"\bClass\s+Images\b|\d/\d+(?:\.\d+)?[kMGT]? \[\d")
+"""A bar with a total, which says by its name what it is, and the columns of a validation."""
 
 HINT = re.compile(
     r"\d ?[a-zµ]{1,12} ?(?:/|per\b)|[a-z] ?/ ?(?:s|sec|second|h|it|iter|step|sample|token|batch|epoch|img|image)s?\b|"
-    r"[_ ]per[_ ]|PerSec|time|timing|took|step_avg|\bin \d|sec\b|seconds|tps|tgs|ups|speed|throughput|duration",
+    r"[_ ]per[_ ]|PerSec|time|timing|took|step_avg|\bin \d|sec\b|seconds|tps|tgs|ups|sps|speed|throughput|duration",
     re.IGNORECASE,
 )
 """What a line has that says a speed; most lines of most logs are looked at no further."""
@@ -127,7 +137,7 @@ BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")
 STEP_AVERAGE = re.compile(r"step_avg|avg_step", re.IGNORECASE)
 """The mean time of a step, whose unit stands behind it: `step_avg:78.40ms`."""
 
-ASKED = ("time", "duration", "speed", "throughput")
+ASKED = ("time", "duration", "speed", "throughput", "sps")
 """Names of speeds that could mean several things."""
 
 OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
@@ -234,15 +244,25 @@ def _said_in(line: str) -> Iterator[Said]:
     """Yield the speeds that a line says, and what may be one: first numbers with a unit, then those behind a name."""
     line = GROUPED.sub(lambda match: match[0].replace(" ", ""), line)
     rest = line
+    whole: list[Said] = []
+    optimizers: list[Said] = []
+    parts: list[str] = []
     for match in WITH_UNIT.finditer(line):
         name = BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if ratio(match[2]) else None
         if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
             continue
         rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
         bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
-        said = _said(name[1] if name else bare, f"{match[1]} {match[2]}", NAMELESS, match[0])
-        if said and not _of_a_part(said.name) and (said.question or SPEEDS.fullmatch(said.known[0])):
-            yield _asked_whose(said, line[: match.start()])
+        two_words = name and name[1].lower() in OF_PARTS
+        part = PART_BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if two_words else None
+        called = part["name"] if part else name[1] if name else bare
+        said = _said(called, f"{match[1]} {match[2]}", NAMELESS, match[0])
+        if PARTS.fullmatch(called) or (part and not OPTIMIZER.fullmatch(part["part"])):
+            parts.append(called)
+        elif said and not PREPARES.search(called) and (said.question or SPEEDS.fullmatch(said.known[0])):
+            (optimizers if part else whole).append(_asked_whose(said, line[: match.start()]))
+    yield from whole
+    yield from [] if parts else optimizers
     text = rest
     for match in TOOK.finditer(text) if " in " in text or "took" in text else ():
         what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
@@ -265,11 +285,6 @@ def _said_in(line: str) -> Iterator[Said]:
             said = _said(name, number, held, f"{name} {number}")
             if said and not PREPARES.search(name):
                 yield _asked_whose(said, rest[: match.start(2)])
-
-
-def _of_a_part(name: str) -> bool:
-    """Return whether the name of a number is that of a part of a step, or of what is done beside training."""
-    return bool(PARTS.fullmatch(name) or PREPARES.search(name))
 
 
 def _asked_whose(said: Said, before: str) -> Said:

@@ -8,16 +8,25 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from slowstep.audit.figures import figure
+from slowstep.audit.read.unknown_columns import is_word
 from slowstep.settings.reported import Row
 
 MIDDLE = re.compile(r"\W*(?:average|avg|mean|median|overall|geo(?:metric )?mean)s?\W*", re.IGNORECASE)
 SUM = re.compile(r"\W*(?:total|sum|overall)s?\W*", re.IGNORECASE)
 SPREAD = re.compile(
-    r"\W*(?:std|stdev|std\.? ?dev(?:iation)?|standard deviation|std\.? ?err(?:or)?|standard error|sem|min(?:imum)?|"
-    r"max(?:imum)?|cv|95 ?% ?ci)\W*",
+    r"\W*(?:std|stdev|std\.? ?dev(?:iation)?|standard deviation|std\.? ?err(?:or)?|standard error|sem|cv|95 ?% ?ci)\W*",
     re.IGNORECASE,
 )
-"""The names of rows that may sum up the others: by a middle, by a sum, and by how far they are apart."""
+LEAST = re.compile(r"\W*min(?:imum)?\W*", re.IGNORECASE)
+MOST = re.compile(r"\W*max(?:imum)?\W*", re.IGNORECASE)
+NAMES = (MIDDLE, SUM, SPREAD, LEAST, MOST)
+"""The names of rows that may sum up the others: by a middle, a sum, how far they are apart, and their ends."""
+
+UNNAMED = re.compile(r"row \d+(?: .*)?")
+"""The label of a row that no column names."""
+
+SMALL = 0.5
+"""The share of the smallest figure below which another one may be their spread."""
 
 OFF = 0.02
 """The share by which a figure may be off that sums up others, as authors round in between."""
@@ -30,10 +39,11 @@ such figures may be off."""
 def without_summaries(rows: Sequence[Row], kept: Collection[str]) -> list[Row]:
     """Return the rows of a table without those that sum up the others, which the first row then tells.
 
-    Such rows stand at the end, are called so, and have a figure that is a sum or a mean of the others'. Rows of spreads
-    are none whatever their figures. Those whose names are to be `kept`, as claims are about them, stay.
+    Such rows stand at the end, are called so, and have a figure that sums up those of the others: a sum, a mean, the
+    largest one, or a spread that is small beside them. Those whose names are to be `kept`, as claims are about them,
+    stay.
     """
-    of_runs = [i for i, row in enumerate(rows) if not any(_called(row, kind) for kind in (MIDDLE, SUM, SPREAD))]
+    of_runs = [i for i, row in enumerate(rows) if not any(_called(row, kind) for kind in NAMES)]
     runs, behind = [rows[i] for i in of_runs], rows[max(of_runs, default=-1) + 1 :]
     left_out = [row for row in behind if row.label not in kept and len(runs) > 1 and _sums_up(row, runs)]
     if not left_out:
@@ -45,18 +55,21 @@ def without_summaries(rows: Sequence[Row], kept: Collection[str]) -> list[Row]:
 
 
 def _called(row: Row, kind: re.Pattern[str]) -> bool:
-    """Return whether a row is called so: by its name, or by a word in a column that was not read."""
-    return any(kind.fullmatch(text) for text in (row.label, *row.unknown.values()))
+    """Return whether a row is called so: by its name, or where no column names rows by the first of its words."""
+    words = filter(is_word, row.unknown.values())
+    return bool(kind.fullmatch(next(words, "") if UNNAMED.fullmatch(row.label) else row.label))
 
 
 def _sums_up(row: Row, runs: Sequence[Row]) -> bool:
-    if _called(row, SPREAD):
-        return True
     for name, text in row.figures.items():
         values = [_value(other.figures[name]) for other in runs if name in other.figures]
         said = _value(text)
         if said is None or None in values or len(values) < 2 or min(values) <= 0:
             continue
+        if _called(row, SPREAD) and _is_spread(said, values):
+            return True
+        if any(_called(row, kind) and end(values) == said for kind, end in ((LEAST, min), (MOST, max))):
+            return True
         if _called(row, SUM) and abs(sum(values) - said) <= OFF * said:
             return True
         off = OFF if max(values) > ALIKE * min(values) else SAME
@@ -64,6 +77,12 @@ def _sums_up(row: Row, runs: Sequence[Row]) -> bool:
         if _called(row, MIDDLE) and any(abs(way(values) - said) <= off * said for way in ways):
             return True
     return False
+
+
+def _is_spread(said: float, values: Sequence[float]) -> bool:
+    """Return whether a figure is how far others are apart: their deviation, or small beside them."""
+    deviations = (statistics.stdev(values), statistics.pstdev(values))
+    return said < SMALL * min(values) or any(abs(one - said) <= OFF * said for one in deviations)
 
 
 def _value(text: object) -> float | None:

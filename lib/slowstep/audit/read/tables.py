@@ -19,14 +19,13 @@ from slowstep.audit.read.columns import (
     OUT_OF_MEMORY,
     RUN_NAMES,
     Column,
+    NoFigures,
     Unreadable,
     column,
     figure,
-    is_base,
     is_number,
     plain,
     setting_called,
-    stated,
     text_of,
 )
 from slowstep.audit.read.courses import (
@@ -35,13 +34,15 @@ from slowstep.audit.read.courses import (
     courses_of,
     measured_in,
     number,
-    of_each_epoch,
     position_of,
     repeat_key,
     step_of,
 )
-from slowstep.audit.read.midway import changed_midway
+from slowstep.audit.read.device_cells import counted_devices, of_devices
+from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
+from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated, with_percentages
+from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting, may_be_size
@@ -50,6 +51,7 @@ from slowstep.audit.run import BESIDE, TIMED
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
+from slowstep.text.sentences import capitalised
 
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
@@ -86,7 +88,12 @@ PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samp
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 """Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
 
-OWN = ("named", "clock", "clocks", "course", "by_clock")
+OF_TRAINING = re.compile(
+    r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
+)
+"""The path before the name of a metric of training: `perf/tokens_per_sec`."""
+
+OWN = ("named", "at", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
 
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
@@ -108,13 +115,14 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
     """Return the rows of a text as `read_table` does; Unreadable names `source`."""
     tables = tables_in(text, source)
     if not tables:
-        raise Unreadable(source, 1, 1, "holds no table with a header and a row")
+        raise NoFigures(source, 1, 1, "holds no table with a header and a row")
     found = rows_of(tables, source, columns or {})
     if not any(map(measured_in, found)):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
-        why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'"
-        raise Unreadable(source, tables[0][0][0][1], 1, why)
+        asked = "".join(f". {capitalised(text)}" for text in found[0]["questions"][:1])
+        why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'{asked}"
+        raise NoFigures(source, tables[0][0][0][1], 1, why)
     return found
 
 
@@ -130,13 +138,17 @@ def rows_of(
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a table, each with the names of the columns whose numbers could not be read."""
     header, *body = table
-    _refuse_uneven(header, body, source)
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
+    _refuse_uneven(header, body, held, source)
     names = [plain(cell[0]).lower() for cell in header]
+    texts = [[row[i][0] for row in body] for i in range(len(header))]
     held = [
-        _of_whole_numbers(one, name, [row[i][0] for row in body])
-        for i, (one, name) in enumerate(zip(held, names, strict=True))
+        _of_whole_numbers(of_devices(one, cells), name, cells)
+        for one, name, cells in zip(held, names, texts, strict=True)
+    ]
+    held = [
+        with_percentages(one, cells) if one.kind == "stated" else one for one, cells in zip(held, texts, strict=True)
     ]
     stems = {STATISTIC.sub("", name) for name in names if STATISTIC.search(name)}
     held = [
@@ -157,7 +169,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         held = [
             Column("phase", "optimizer", one.scale) if phase else one for one, phase in zip(held, of_phase, strict=True)
         ]
-    position = position_of([bare(plain(cell[0])) for cell in header], _texts(body))
+    position = _position(header, body, held)
     if position is not None:
         if not any(one.kind == "label" for one in held):
             runs = [bare(plain(cell[0])) in RUN_IDS for cell in header]
@@ -181,23 +193,24 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
         found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
         found = courses_of(found, [step_of(cells[position][0]) for cells in body], Path(source).stem)
-        of_epochs = bare(plain(header[position][0])) == EPOCH
-        if of_epochs:
-            found = [row | {"figures": of_each_epoch(row)} for row in found]
-        by_clocks = "seconds_per_epoch" if of_epochs else "seconds_per_step"
-        found = [_timed_by_clock(row, by_clocks) | {"questions": _midway(row)} for row in found]
+        by_epoch = bare(plain(header[position][0])) == EPOCH
+        by_clocks = "seconds_per_epoch" if by_epoch else "seconds_per_step"
+        found = [_midway(_timed_by_clock(read_sums(row, by_epoch), by_clocks)) for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
+    if own:
+        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios([plain(cell[0]) for cell in header], held, texts)]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
 
-def _refuse_uneven(header: Sequence[Cell], body: Sequence[Sequence[Cell]], source: str) -> None:
+def _refuse_uneven(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column], source: str) -> None:
     """Raise Unreadable for a row with other cells than the header has, such as one that is cut off."""
+    error = Unreadable if any(one.kind in (*MEASURED, "stated") for one in held) else NoFigures
     for cells in body:
         if len(cells) != len(header):
             many = f"{len(header)} cell{'s' * (len(header) != 1)}"
-            raise Unreadable(source, cells[0][1], 1, f"expected {many} as in the header, found {len(cells)}")
+            raise error(source, cells[0][1], 1, f"expected {many} as in the header, found {len(cells)}")
 
 
 def _clocks(
@@ -213,7 +226,7 @@ def _clocks(
     if {plain(cell[0]).lower() for cell in header} & METRIC_NAMES:
         return {}
     others = any(one.kind in MEASURED and i not in found for i, one in enumerate(held))
-    if found and not others and position_of([bare(plain(cell[0])) for cell in header], _texts(body)) is None:
+    if found and not others and _position(header, body, held) is None:
         i = next(iter(found))
         why = f"{plain(header[i][0])}: {body[0][i][0]} {CLOCK_LEFT_OUT}; write how long each run took, or the steps"
         raise Unreadable(source, *body[0][i][1:], why)
@@ -227,13 +240,18 @@ def _timed_by_clock(row: dict[str, Any], quantity: str) -> dict[str, Any]:
     return row | {"figures": row["figures"] | {quantity: pace}, "by_clock": True} if pace else row
 
 
-def _midway(row: dict[str, Any]) -> list[str]:
-    """Ask about a course whose pace changes midway."""
-    return changed_midway({q: values for q, values in row.get("course", {}).items() if q in PACES})
+def _midway(row: dict[str, Any]) -> dict[str, Any]:
+    """Ask about a course whose pace changes midway, and leave out the times of both halves."""
+    asked = changed_midway({q: values for q, values in row.get("course", {}).items() if q in PACES})
+    figures, words = without_whole_times(row["figures"]) if asked else (row["figures"], [])
+    return row | {"figures": figures, "questions": [*row["questions"], *asked, *words]}
 
 
-def _texts(body: Sequence[Sequence[Cell]]) -> list[list[str]]:
-    return [[cell[0] for cell in cells] for cells in body]
+def _position(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> int | None:
+    """Return the column by which rows follow each other as the course of a run; None if there is none."""
+    measured = {i for i, one in enumerate(held) if one.kind in MEASURED}
+    names = [bare(plain(cell[0])) for cell in header]
+    return position_of(names, [[cell[0] for cell in cells] for cells in body], measured)
 
 
 def _of_whole_numbers(one: Column, name: str, cells: Sequence[str]) -> Column:
@@ -353,6 +371,9 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
         known = column(TRAINER.get(plain(text).lower(), text), names)
         if said is not None and known.kind == "open":
             known = column(TRAINER.get(name, name), names)
+        if known.kind == "open" and OF_TRAINING.match(text):
+            of_path = column(OF_TRAINING.sub("", text), names)
+            known = of_path if of_path.kind == "figure" else known
         if known.kind == "open" and name.replace(" ", "_") in CATALOGUE:
             return Column("factor", name.replace(" ", "_"))
         if said is not None and known.kind == "open":
@@ -390,6 +411,9 @@ def _row(
         if one.kind in ("label", "factor", "ignored"):
             continue
         setting = one.kind == "setting"
+        if counted := counted_devices(text, one):
+            text, device = counted
+            unknown |= {plain(name): device} if device else {}
         try:
             found = _setting(text, one) if setting else stated(text, one) if one.kind == "stated" else figure(text, one)
             _keep(settings if setting else phases if one.kind == "phase" else figures, found)

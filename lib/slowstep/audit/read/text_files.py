@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from itertools import pairwise
 from pathlib import Path
 
 from slowstep.audit.read.cells import BORDER, DIVIDER
-from slowstep.audit.read.columns import Unreadable
+from slowstep.audit.read.columns import Unreadable, encoding_of
 
 BEGINNING = 1 << 16
 """The number of bytes that are looked at."""
@@ -19,6 +18,8 @@ FEW = 0.02
 LOG_LINE = re.compile(r"\r|\d+/\d+ \[|train_runtime")
 """What only a log holds: a line drawn again, a bar, Trainer's last words."""
 
+DIGITS = re.compile(r"\d+")
+
 
 def _beginning(path: Path) -> str:
     try:
@@ -26,8 +27,7 @@ def _beginning(path: Path) -> str:
             content = file.read(BEGINNING)
     except OSError as error:
         raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
-    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return content.decode("utf-16" if wide else "utf-8-sig", "replace")
+    return content.decode(encoding_of(content), "replace")
 
 
 def refuse_no_text(path: Path) -> None:
@@ -42,7 +42,7 @@ def refuse_no_text(path: Path) -> None:
 def looks_like_table(path: Path) -> bool:
     """Return whether a file with a log's name holds a table: lines with dividers, or as many tabs in every line.
 
-    A log may have tabs, too, and its first line has numbers.
+    A log may have tabs, too. Its first line has numbers, or begins like others: with a level, or a time.
     """
     text = _beginning(path).replace("\r\n", "\n")
     if LOG_LINE.search(text):
@@ -53,4 +53,11 @@ def looks_like_table(path: Path) -> bool:
     tabs = {line.count("\t") for line in lines}
     header = lines[0].split("\t") if lines else []
     in_words = sum(any(c.isdigit() for c in cell) for cell in header) < len(header) / 2
-    return in_words and len(lines) > 1 and len(tabs) == 1 and tabs != {0}
+    kinds = [DIGITS.sub("0", line.split("\t")[0]) for line in lines]  # of a log these are levels or times
+    return in_words and len(lines) > 1 and len(tabs) == 1 and tabs != {0} and kinds[0] not in kinds[1:]
+
+
+def boxed(path: Path) -> bool:
+    """Return whether the tables of a file are drawn as boxes, so that a log may stand beside them."""
+    dividers = [line for line in _beginning(path).split("\n") if DIVIDER.match(line) or BORDER.match(line)]
+    return bool(dividers) and all(line.lstrip().startswith(("|", "+")) for line in dividers)
