@@ -2,8 +2,8 @@
 plain loop.
 
 One process, one model, one stream of batches; the probe is attached and detached between blocks, in random order
-within a pair. So nothing but the probe differs between the two blocks of a pair. As a share of a step its cost is told
-as wide as this machine's steps scatter. What it adds to the host's time shows in steps of a few milliseconds.
+within a pair. So nothing but the probe differs between the two blocks of a pair. Where steps scatter, the interval of
+its cost is as wide as they do. What it adds to the host's time shows in steps of a few milliseconds all the same.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Block(NamedTuple):
 
 
 def measure() -> dict[str, object]:
-    """For people: `make bench`."""
-    plain = cost(plain_loop(PLAIN_WIDTH))
-    return {"Trainer": _shown(cost(trainer())), "plain loop": _shown(plain)} | added()
+    """Return what `make bench` prints."""
+    loops = {"Trainer": trainer(), "plain loop": plain_loop(PLAIN_WIDTH)}
+    return {name: _shown(cost(blocks)) for name, blocks in loops.items()} | {n: round(us) for n, us in added().items()}
 
 
 def _shown(found: dict[str, float]) -> dict[str, object]:

@@ -387,6 +387,23 @@ def test_the_queue_of_this_version_of_pytorch_is_known() -> None:
     assert (1, 2) == (workers.number, workers.outstanding)
 
 
+def test_a_loader_whose_epoch_was_begun_before_the_probe_is_known() -> None:
+    """Its workers stay, so the next epoch has the same iterator, which then is known to be the loader's."""
+    model = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    loader = DataLoader(torch.ones(4, 1), batch_size=1, num_workers=1, persistent_workers=True)
+    begun = iter(loader)
+    probe = Probe()
+    with probe.attached():
+        probe.open()
+        for batch in itertools.chain(begun, loader):
+            model(batch).sum().backward()
+            optimizer.step()
+        probe.workers.belong_to(None)
+
+    assert probe.loader is loader
+
+
 def test_real_sleeps_are_seen_by_the_real_clock() -> None:
     """With the host's clock, a dataset that sleeps makes the data phase at least as long."""
     block = record(Loop(Planted(item=lambda: time.sleep(0.02))).train, steps=8).block

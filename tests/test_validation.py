@@ -108,7 +108,7 @@ def committed() -> dict:
 def test_every_figure_that_is_asked_for_was_measured(committed: dict) -> None:
     """bench/results/validation.json has them all, with the machine, versions, date and commit that they hold for; a
     scenario that was not measured yet is named in README."""
-    numbers = [page.value(committed, key) for _, key, _, _ in page.WANTED]
+    numbers = [page.value(committed, one.key) for one in page.WANTED]
     totals = [f"{part}.total" for part in ("planted", "healthy", "prediction")]
     numbers += [
         page.value(committed, key) for key in (*totals, "aa.comparisons", "price.steps_kit", "price.steps_grid")

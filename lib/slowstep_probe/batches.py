@@ -95,6 +95,8 @@ class Batches:
         # iterator, with workers that stay, would keep itself
         keeps = getattr(loader, "_iterator", None) is iterator
         self._of[iterator], self._made = reference(loader) if keeps else lambda: loader, loader
+        if self._asked_iterator() is iterator:  # it was asked before anybody saw it made, and goes on in another epoch
+            self._asked_loader = self._of[iterator]
 
     def updates_before(self, iterator: Any) -> int:
         """Return the optimizer steps that had ended when an iterator was made."""
