@@ -199,7 +199,7 @@ def test_passes_within_a_closure_are_no_micro_batches() -> None:
             optimizer.step(closure)
 
     found = watched(train, 4)
-    assert (found.micro_batches, found.batches) == (1, 1)
+    assert (found.steps.micro_batches, found.steps.batches) == (1, 1)
 
 
 def test_several_losses_of_a_batch_make_an_epoch_no_shorter() -> None:
@@ -215,7 +215,7 @@ def test_several_losses_of_a_batch_make_an_epoch_no_shorter() -> None:
                 optimizer.step()
                 optimizer.zero_grad()
 
-    assert watched(train, 4).batches == 2
+    assert watched(train, 4).steps.batches == 2
 
 
 def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
@@ -233,7 +233,7 @@ def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
 
     found = watched(train, 8)
 
-    assert (found.micro_batches, found.batches) == (5, 5)
+    assert (found.steps.micro_batches, found.steps.batches) == (5, 5)
 
 
 def test_gradients_of_single_samples_make_one_step() -> None:
@@ -253,7 +253,7 @@ def test_gradients_of_single_samples_make_one_step() -> None:
 
     found = watched(train, 6)
 
-    assert (found.micro_batches, found.batches, found.position) == (BATCH, 1, 6 * BATCH)
+    assert (found.steps.micro_batches, found.steps.batches, found.position) == (BATCH, 1, 6 * BATCH)
 
 
 def test_a_step_that_a_scaler_leaves_out_is_one() -> None:
@@ -271,7 +271,7 @@ def test_a_step_that_a_scaler_leaves_out_is_one() -> None:
 
     found = watched(train, 8)
 
-    assert (found.micro_batches, found.position) == (1, 8 * BATCH)
+    assert (found.steps.micro_batches, found.position) == (1, 8 * BATCH)
 
 
 def test_weights_may_be_updated_within_the_backward_pass() -> None:
@@ -300,7 +300,7 @@ def test_weights_may_be_updated_within_the_backward_pass() -> None:
     found = watched(train, 30)
 
     assert type(found.optimizer) is torch.optim.SGD
-    assert (found.micro_batches, found.position) == (1, 30 * BATCH)
+    assert (found.steps.micro_batches, found.position) == (1, 30 * BATCH)
 
 
 def test_what_is_recorded_to_be_run_later_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ def test_what_is_recorded_to_be_run_later_is_not_marked(monkeypatch: pytest.Monk
 
     found = watched(train, 4)
 
-    assert (found.updates, found.position) == (4, 4 * BATCH)
+    assert (found.steps.updates, found.position) == (4, 4 * BATCH)
 
 
 def test_training_may_run_in_another_thread() -> None:
@@ -542,7 +542,7 @@ def test_a_compiled_function_may_make_the_backward_pass() -> None:
 
     found = watched(train, 5)
 
-    assert (found.position, found.micro_batches, found.models) == (5 * BATCH, 1, [model])
+    assert (found.position, found.steps.micro_batches, found.models) == (5 * BATCH, 1, [model])
 
 
 def scripted(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
