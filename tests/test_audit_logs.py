@@ -818,10 +818,21 @@ def test_a_line_of_training_may_say_the_numbers_of_other_work(line: str, quantit
     assert "412" == read(lines(line), tmp_path)[0][quantity]
 
 
-@pytest.mark.parametrize("line", ["train 2.1 | eval | 640.2 samples/s", "train_nll 2.1 val_samples_per_second 640.2",
-                                  "train 2.1 | val 640.2 samples/s", "train 2.1, eval_speed 640.2 samples/s",
-                                  "Loading took 3.4 s, 9000 samples/s", "Tokenizing: 300 of 900 | 9000 samples/s",
-                                  "ERROR | Saved 3, 9000 samples/s", "error - mapping: 9000 samples/s"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train 2.1 | eval | 640.2 samples/s",
+        "train_nll 2.1 val_samples_per_second 640.2",
+        "train 2.1 | val 640.2 samples/s",
+        "train 2.1, eval_speed 640.2 samples/s",
+        "Loading took 3.4 s, 9000 samples/s",
+        "Building index: 0.5 s, 9000 samples/s",
+        "Tokenizing: 300 of 900 | 9000 samples/s",
+        "ERROR | Saved 3, 9000 samples/s",
+        "Loading train: a.bin, epoch 1, 9000 samples/s",
+        "error - mapping: 9000 samples/s",
+    ],
+)
 def test_a_speed_of_other_work_stays_none_of_training(line: str, tmp_path: Path) -> None:
     """Though its line names training, or a time."""
     with pytest.raises(Unreadable):
@@ -830,14 +841,23 @@ def test_a_speed_of_other_work_stays_none_of_training(line: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "name",
-    ["Training split {}/5", "Epoch 1 dataset {}/3", "Training with cached features {}", "Training on dataset A {}"],
+    [
+        "Training split {}/5",
+        "Epoch 1 dataset {}/3",
+        "Training with cached features {}",
+        "Training on dataset A {}",
+        "Training generator {}",
+    ],
 )
 def test_a_part_of_the_data_may_be_trained_on(name: str, tmp_path: Path) -> None:
     """A number tells which part it is; a bar over a data set without one prepares it."""
     (found,) = read(run(name.format(1), 1, 50, 50, 2.0), tmp_path)
 
     assert "2.00" == found["seconds_per_step"]
-    for other in ("train split", "Train dataset", "Epoch 1: loading data", "train: caching images"):
+    for other in (
+        *("train split", "Train dataset", "Epoch 1: loading data", "train: caching images", "Counting train tokens"),
+        *("Preload train", "train tokenization", "trainCache", "Running tokenizer on train dataset", "Reloading train"),
+    ):
         with pytest.raises(Unreadable, match="no bar of tqdm over training steps"):
             read(run(other, 1, 50, 50, 2.0), tmp_path)
 

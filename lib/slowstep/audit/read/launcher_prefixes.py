@@ -61,9 +61,10 @@ def _numbers_in(text: str) -> frozenset[str]:
     lines = [line for line in text.split("\n") if line.strip()]
     found = [NUMBERED.match(line) for line in lines]
     bars = [i for i, line in enumerate(lines) if _has_bar(line)]
-    before = [match["number"] for match in found[: bars[0] if bars else 0] if match]
-    if bars and before and len(before) >= bars[0] / 2:
-        return frozenset(before)
+    first = bars[0] if bars else len(lines)
+    before = [match for match in found[:first] if match]
+    if before and len(before) >= first / 2:
+        return frozenset(match["number"] for match in found if match)
     drawn = [(found[i]["number"], _is_at_its_end(lines[i])) for i in bars if found[i]]
     turns = [a for (a, ended), (b, _) in pairwise(drawn) if a != b and not ended]
     return frozenset(number for number, _ in drawn) if len(turns) >= LINES else frozenset()

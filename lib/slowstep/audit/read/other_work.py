@@ -19,7 +19,7 @@ METRICS = (
 """What an evaluation came to, or how often there is one. A line of training may hold the last evaluation's."""
 
 NO_METRIC = r"per|sec|speed|time|throughput|took|duration|tps|step|batch|iter|epoch|sample|example|token|num|size|count"
-NAMED = rf"[_/.](?!\w*(?:{NO_METRIC}))[a-z]\w{{0,20}}['\"]?\s?[:= ]\s?[-+]?\d[\d.,e+-]*+(?!\s?\w+\s?/)"
+NAMED = rf"[_/.](?!\w{{0,20}}(?:{NO_METRIC}))[a-z]\w{{0,20}}['\"]?\s?[:= ]\s?[-+]?\d[\d.,e+-]*+(?!\s?\w+\s?/)"
 """The rest of the name of another metric, with its number: `_nll 2.3`."""
 
 OF_EVALUATION = re.compile(
@@ -50,7 +50,7 @@ PROGRAM = re.compile(r"[\w./-]{0,80}train[\w./-]{0,80}\.(?:py|sh)\b", re.IGNOREC
 STEMS = (
     r"truncat|(?:un)?pack|padd?|add|apply|convert|filter|extract|format|prepar|pre-?process|pre-?fetch|group|chunk|"
     r"cast|flatten|shuffl|concatenat|encod|creat|writ|copy|upload|restor|export|warm|compil|initiali[sz]|seriali[sz]|"
-    r"index|shard|de-?duplicat|clean|collat|checkpoint|resum"
+    r"index|shard|de-?duplicat|clean|collat|checkpoint|resum|count|rank|scan|read|pars|split"
 )
 """What is done before training or beside it, where it is called so by a word in `-ing`: others are names of things."""
 
@@ -58,7 +58,7 @@ STEMS_OF_BARS = "load|map|cach|download|fetch|build|generat|tokeni[sz]|sav|filte
 """What is done so where it has any ending, such as `Map` or `Loaded`, since training has no such bars."""
 
 DOING = rf"(?:{STEMS}|{STEMS_OF_BARS})\w{{0,2}}ing(?![a-z])(?!\W*(?:eff|ratio|factor|loss))"
-DONE = rf"(?:{STEMS_OF_BARS})(?:p?ed|p?ers?|e[sr]?|s|ions?|or)?(?![a-z])"
+DONE = rf"(?:{STEMS_OF_BARS})(?:p?ed|p?ers?|e[sr]?|s|(?:at)?ions?)?(?![a-z])"
 """The endings of both, decided once."""
 
 DATA = r"data[ -]?(?:set|load(?:ing|er)|preparation|pre-?processing)\b"
@@ -80,10 +80,14 @@ PREFIX = (
 
 WORD = r"(?!(?:took|in|for|after|done)\b)[a-z][\w-]{0,20}"
 OF_A_STEP = (
-    rf"{WORD}(?: {WORD}){{0,2}}\s?[:=]?\s?(?:\d+(?:\.\d+)?\s?m?s\b|\d*\.\d+\s*[|,;])|"
-    r"[a-z][\w -]{0,40}\s?[:=][^|,;]{0,80}[|,;]\s?(?:global[ _]?)?(?:step|iter|it\b|epoch|loss)"
+    rf"(?!\w{{1,20}}(?:ing|ed) (?!time|wait)[a-z]){WORD}(?: {WORD}){{0,2}}"
+    r"\s?[:=]?\s?(?:\d+(?:\.\d+)?\s?m?s\b|\d*\.\d+\s*[|,;])|"
+    r"(?!\w{1,20}(?:ing|ed)\b)[a-z][\w -]{0,40}\s?[:=][^|,;]{0,80}[|,;]\s?(?:global[ _]?)?(?:step|iter|it\b|epoch|loss)"
 )
-"""How a line of training may begin: with the time or the metric that a word names, or a field before the step's."""
+"""How a line of training may begin: with the time or the metric that a word names, or a field before the step's.
+
+What is done to something is none: `Building index: 0.5 s`.
+"""
 
 MESSAGE_BEFOREHAND = re.compile(rf"{PREFIX}(?!{OF_A_STEP})(?:{DOING}|{DONE}|{DATA}|checkpoints?\b)", re.IGNORECASE)
 """The beginning of a line whose message is of what comes before training or beside it."""
@@ -92,7 +96,7 @@ PREPARES = re.compile(rf"(?<![a-z]){DOING}", re.IGNORECASE)
 """Words in the name of a number that is of such work."""
 
 DOES_BEFOREHAND = re.compile(
-    rf"(?<![a-z])(?:{STEMS_OF_BARS})\w{{0,2}}ing(?![a-z])|(?<![a-z])(?:{DONE}|data ?load(?:er|ing)s?\b)|\A\W*{DOING}",
+    rf"{BEGINS}(?:pre|re|un|up|off|data)?-?(?:(?:{STEMS_OF_BARS})\w{{0,2}}ing(?![a-z])|{DONE})|\A\W*{DOING}",
     re.IGNORECASE,
 )
 """Words in the names of bars over what comes before training."""
