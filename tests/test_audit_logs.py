@@ -9,6 +9,7 @@ import pytest
 from slowstep.audit import audit
 from slowstep.audit.figures import figure, parse
 from slowstep.audit.read import Unreadable, read_file
+from slowstep.audit.read.several_speeds import is_part
 from slowstep.settings.load import validate
 
 
@@ -768,3 +769,121 @@ def test_processes_behind_a_launchers_prefix_are_one_training(tmp_path: Path) ->
     drawn = "".join(f"{rank}: {bar('', n, 100, 2 * n, '2.00s/it')[1:]}\n" for n in range(1, 101) for rank in (0, 1))
 
     assert [{"seconds_per_step": "2.00", "steps": 100}] == read(drawn, tmp_path)
+
+
+# -- words that are of training after all --
+
+
+@pytest.mark.parametrize("name", ["[Train {}]", "[Val {}]", "[Fine-tune {}]", "{}", "[{}]"])
+def test_the_number_of_an_epoch_is_no_launchers_prefix(name: str, tmp_path: Path) -> None:
+    """Each epoch would be a training of its own; one whose name does not say so is refused."""
+    text = "starting\n" + "".join(run(name.format(n), 1, 50, 50, 2.0) + "\n" for n in (1, 2, 3))
+    if "Train" in name or "Fine" in name:
+        assert [{"seconds_per_step": ["2.00"] * 3, "steps_per_epoch": 50}] == read(text, tmp_path)
+    else:
+        with pytest.raises(Unreadable, match="no bar of tqdm over training steps"):
+            read(text, tmp_path)
+
+
+def test_a_validation_that_a_number_follows_is_none_of_training(tmp_path: Path) -> None:
+    """Nor where both are in brackets."""
+    text = "".join(run(f"[Train {n}]", 1, 50, 50, 2.0) + run(f"[Val {n}]", 1, 50, 50, 0.5) for n in (1, 2, 3))
+
+    assert [{"seconds_per_step": ["2.00"] * 3, "steps_per_epoch": 50}] == read(text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "quantity"),
+    [
+        ("dataloader: 0.012 s | step: 0.31 s/it | 412 samples/s", "samples_per_second"),
+        ("data loading: 0.01 s | 412 samples/s", "samples_per_second"),
+        ("dataset: c4 | step {n} | 412 samples/s", "samples_per_second"),
+        ("caching: 0.01 s | 412 samples/s", "samples_per_second"),
+        ("step {n} | error 0.31 | mAP: 0.42 | 412 samples/s", "samples_per_second"),
+        ("step {n} | error 0.31 | map 0.42, 412 samples/s", "samples_per_second"),
+        ("mAP: 0.42 | 412 samples/s", "samples_per_second"),
+        ("step {n} | warning 3.0 | saved: 0.1 | 412 samples/s", "samples_per_second"),
+        ("mapping_head 0.2 | 412 samples/s", "samples_per_second"),
+        ("epoch {n} train_nll 2.1 val_nll 2.3 | 412 samples/s", "samples_per_second"),
+        ("epoch {n} train_nll 2.1 val_nll 2.3 | 412 tok/s", "tokens_per_second"),
+        ("train_err 8.1 test_err 9.2 | 412 samples/s", "samples_per_second"),
+        ("train 0.213 val 0.251 | 412 samples/s", "samples_per_second"),
+        ("train/cost 2.1, val/cost 2.3, 412 samples/s", "samples_per_second"),
+        ("Epoch {n}/3 done (train 480.1 s, val 132.2 s), 412 samples/s", "samples_per_second"),
+        ("optimiser step: 0.03 s/iter | bwd: 0.2 s/iter | 412 samples/s", "samples_per_second"),
+    ],
+)
+def test_a_line_of_training_may_say_the_numbers_of_other_work(line: str, quantity: str, tmp_path: Path) -> None:
+    """The time of a load, the last evaluation's metric or an error: they name a number of their own."""
+    assert "412" == read(lines(line), tmp_path)[0][quantity]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train 2.1 | eval | 640.2 samples/s",
+        "train_nll 2.1 val_samples_per_second 640.2",
+        "train 2.1 | val 640.2 samples/s",
+        "train 2.1, eval_speed 640.2 samples/s",
+        "Loading took 3.4 s, 9000 samples/s",
+        "Building index: 0.5 s, 9000 samples/s",
+        "Tokenizing: 300 of 900 | 9000 samples/s",
+        "ERROR | Saved 3, 9000 samples/s",
+        "Loading train: a.bin, epoch 1, 9000 samples/s",
+        "error - mapping: 9000 samples/s",
+    ],
+)
+def test_a_speed_of_other_work_stays_none_of_training(line: str, tmp_path: Path) -> None:
+    """Though its line names training, or a time."""
+    with pytest.raises(Unreadable):
+        read(lines(line), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Training split {}/5",
+        "Epoch 1 dataset {}/3",
+        "Training with cached features {}",
+        "Training on dataset A {}",
+        "Training generator {}",
+    ],
+)
+def test_a_part_of_the_data_may_be_trained_on(name: str, tmp_path: Path) -> None:
+    """A number tells which part it is; a bar over a data set without one prepares it."""
+    (found,) = read(run(name.format(1), 1, 50, 50, 2.0), tmp_path)
+
+    assert "2.00" == found["seconds_per_step"]
+    for other in (
+        *("train split", "Train dataset", "Epoch 1: loading data", "train: caching images", "Counting train tokens"),
+        *("Preload train", "train tokenization", "trainCache", "Running tokenizer on train dataset", "Reloading train"),
+    ):
+        with pytest.raises(Unreadable, match="no bar of tqdm over training steps"):
+            read(run(other, 1, 50, 50, 2.0), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gradient checkpointing tokens/s", "sequence packing tokens/s", "packing_tokens/s"])
+def test_a_speed_that_may_be_of_preparation_is_asked_about(name: str, tmp_path: Path) -> None:
+    """Gradient checkpointing is of training, and packing may be; where training is named behind it, it is read."""
+    with pytest.raises(Unreadable, match="is it of training, or of what is done before it"):
+        read(lines(f"step {{n}} | {name}: 812"), tmp_path)
+
+    assert [{"tokens_per_second": "812"}] == read(lines("step {n} | packing train tokens/s: 812"), tmp_path)
+
+
+def test_parts_of_a_step_are_known_however_they_are_spelt(tmp_path: Path) -> None:
+    """One list tells what is a part, to lines with one speed and to those with several."""
+    for spelt in ("optimizer", "optimiser", "optim"):
+        text = lines(f"{spelt} step: 0.03 s/iter | bwd: 0.20 s/iter | 0.81 s/iter")
+        assert [{"seconds_per_step": "0.81"}] == read(text, tmp_path)
+    for part in ("optimizer", "optimiser", "sync"):
+        assert is_part(f"{part}_samples_per_second")
+
+
+def test_the_only_part_of_a_total_is_far_below_it(tmp_path: Path) -> None:
+    """A total a little above it may be a mean of the run; only several parts may add up to slightly more."""
+    one = lines("update: 0.50 s/iter | total: 0.70 s/iter")
+    several = lines("embed: 0.40 s/iter | blocks: 0.40 s/iter | total: 0.76 s/iter")
+
+    assert [{"seconds_per_step": "0.50"}] == read(one, tmp_path)
+    assert [{"seconds_per_step": "0.76"}] == read(several, tmp_path)

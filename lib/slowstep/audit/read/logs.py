@@ -14,8 +14,8 @@ from slowstep.audit.figures import parse
 from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.midway import changed_midway, without_whole_times
-from slowstep.audit.read.nested_bars import is_full, outer_bars
-from slowstep.audit.read.other_work import BEFOREHAND, evaluates_first
+from slowstep.audit.read.nested_bars import outer_bars
+from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
 from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
@@ -214,7 +214,7 @@ def _of_training(name: str, nested: bool = False) -> bool:
     One whose runs another bar counts needs no such name.
     """
     of_training = nested or bool(TRAINING.search(name))
-    return of_training and not evaluates_first(name) and not BEFOREHAND.search(name)
+    return of_training and not evaluates_first(name) and not is_beforehand(name)
 
 
 def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
@@ -228,19 +228,15 @@ def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
     for i, stretch in enumerate(own):
         last = found[-1] if found else None
         again = last and (last.name, last.total) == (stretch.name, stretch.total) and stretch.first < last.last
-        if last and again and _whole(stretch):
+        if last and again and stretch.is_whole:
             ended = last.last >= last.total
-            onward = None if ended else next((s for s in own[i:] if not _whole(s)), None)
+            onward = None if ended else next((s for s in own[i:] if not s.is_whole), None)
             goes_on = onward and onward.total == last.total and onward.first >= last.last
             if goes_on or (ended and evaluates):
                 evaluates = bool(goes_on)
                 continue
         found.append(stretch)
     return found
-
-
-def _whole(stretch: Stretch) -> bool:
-    return is_full(stretch.first, stretch.last, stretch.total)
 
 
 def _row(training: Training, end: dict[str, Any], known: bool) -> tuple[dict[str, Any], list[str]]:

@@ -5,20 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slowstep.audit.read.stretches import BEHIND, Stretch
+from slowstep.audit.read.stretches import Stretch, is_full
 
 Key = tuple[str, int]
 """The name and the total of a bar."""
 
 EPOCHS = re.compile(r"epoch", re.IGNORECASE)
-
-SHORT = 0.01
-"""The share of a bar that may be missing at its end."""
-
-
-def is_full(first: int, last: int, total: int) -> bool:
-    """Return whether a bar goes from its beginning to its end."""
-    return first <= 1 + BEHIND * total and total - last <= max(1, SHORT * total) and last > first
 
 
 def outer_bars(stretches: Sequence[Stretch]) -> set[Key]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slowstep.audit.read.columns import Unreadable, encoding_of
-from slowstep.audit.read.launcher_prefixes import hosts_in, is_prefix
+from slowstep.audit.read.launcher_prefixes import is_prefix, prefixes_in
 from slowstep.audit.read.stretches import MANY, Pace, Stretch, pace_of
 
 PIECE = 1 << 20
@@ -59,7 +59,7 @@ BLOCK = re.compile(r"\*{3,} train metrics \*{3,}(?:\r?\n[^\n=]{0,60}=[^\n]{0,60}
 """Trainer's last words as its example scripts print them (`log_metrics`)."""
 
 BEGINNING = 1 << 16
-"""The number of characters in which the names of hosts are looked for."""
+"""The number of characters in which the prefixes of a launcher are looked for."""
 
 WIDEST = 400
 """The most characters of a bar before its count."""
@@ -101,11 +101,11 @@ def scan(path: Path) -> Scanned:
     ends: list[Said] = []
     # the buffer's place in the log, the lines before it, and the place where its line began
     buffer, began, lines, line_began = "", 0, 0, 0
-    hosts: Collection[str] | None = None
+    prefixes: Collection[str] | None = None
     bars_from = ends_from = 0  # all before these places in the log was found
     for piece, last in pieces(path):
         buffer += piece
-        hosts = hosts_in(buffer[:BEGINNING]) if hosts is None else hosts
+        prefixes = prefixes_in(buffer[:BEGINNING]) if prefixes is None else prefixes
         whole = len(buffer) if last else max(0, len(buffer) - OVERLAP)  # later matches may continue in the next piece
         for found in BAR.finditer(buffer, max(0, bars_from - began)):
             if found.start() >= whole:
@@ -115,7 +115,7 @@ def scan(path: Path) -> Scanned:
             head = _head_of_drawn(before) if found["bare_pace"] else _head(before)
             pace = pace_of(found["pace"] or found["bare_pace"], found["unit"] or found["bare_unit"])
             if pace and head is not None:
-                _add(stretches, found, _name(head, hosts or ()), began, pace)
+                _add(stretches, found, _name(head, prefixes or ()), began, pace)
         position = max(0, ends_from - began)
         while (match := END_WORD.search(buffer, position)) and match.start() < whole:
             word = match.start()
@@ -212,12 +212,12 @@ def _head_of_drawn(before: str) -> str | None:
     return drawn["head"].rstrip() if drawn else None
 
 
-def _name(head: str, hosts: Collection[str]) -> str:
+def _name(head: str, prefixes: Collection[str]) -> str:
     """Return the name of a bar from what stands before its percentage, `Epoch 1/3:`; empty if it has none.
 
-    What a launcher writes before each line is none. `hosts` are names of hosts that it writes.
+    What a launcher writes before each line is none. `prefixes` are the hosts and processes that it names there.
     """
-    if not head.endswith(":") or is_prefix(head[:-1], hosts):
+    if not head.endswith(":") or is_prefix(head[:-1], prefixes):
         return ""
     name = " ".join(NAME.search(head[:-1])[0].split())
     epoch = OF_EPOCH.match(name)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from slowstep.audit.read.nested_bars import is_full
 from slowstep.audit.read.other_work import OF_TRAINING
 from slowstep.audit.read.stretches import BEHIND, Stretch, begins_again
 
@@ -49,7 +48,7 @@ class Run:
         if 0 <= last < number:
             return False
         alike = self.latest.get((stretch.name, stretch.total))
-        if 0 <= number == last and alike and _is_whole(alike) and begins_again(alike, stretch):
+        if 0 <= number == last and alike and alike.is_whole and begins_again(alike, stretch):
             return True
         # another process may end an epoch when this one has begun the next
         if 0 <= number < last and (not alike or self.epoch.last > max(1, BEHIND * self.epoch.total)):
@@ -79,12 +78,8 @@ def separate_runs(own: Sequence[Stretch], counting: Sequence[Stretch]) -> list[l
 def are_twice_in_an_epoch(runs: Sequence[Sequence[Stretch]]) -> bool:
     """Return whether runs are none, since one of two bars of the same name in each epoch evaluates."""
     numbers = {_number(stretch.name) for run in runs for stretch in run}
-    again = all(_number(a[-1].name) == _number(b[0].name) and _is_whole(a[-1]) for a, b in pairwise(runs))
+    again = all(_number(a[-1].name) == _number(b[0].name) and a[-1].is_whole for a, b in pairwise(runs))
     return len(runs) > 2 and len(numbers) > 1 and again
-
-
-def _is_whole(stretch: Stretch) -> bool:
-    return is_full(stretch.first, stretch.last, stretch.total)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -17,12 +17,17 @@ TOTAL = re.compile(r"total", re.IGNORECASE)
 MEAN = re.compile(r"avg|average|running|mean|smooth|ema\b|cumul", re.IGNORECASE)
 """Words of a time that is the sum of its parts, and of what is no sum but a mean."""
 
-OF_A_PART = re.compile(
-    r"(?:^|[^a-z])(?:data|dataload\w*|load\w*|read\w*|decod\w*|comput\w*|fetch\w*|prefetch\w*|fwd|forward|bwd|backward|"
-    r"opt|optim|comm|communication|wait\w*|sampling|sampler|generat\w*|rollouts?|collect\w*|h2d|copy|io)(?:[^a-z]|$)",
-    re.IGNORECASE,
+PARTS = (
+    r"(?:fwd|forward|bwd|backward|opt(?:im(?:i[sz]er)?)?|data|dataload\w*|load\w*|comm|communication|wait\w*|sampling|"
+    r"sampler|generat\w*|rollouts?|sync\w*|h2d|copy|io)"
 )
-"""Words of a speed that is of a part of a step, such as reading or computing."""
+"""Words of what is only a part of a step."""
+
+OF_A_PART = re.compile(
+    rf"(?:^|[^a-z])(?:{PARTS}|read\w*|decod\w*|comput\w*|(?:pre)?fetch\w*|collect\w*)(?:[^a-z]|$)", re.IGNORECASE
+)
+"""Words of a speed that is of a part of a step, or may be of one, such as `compute`: where nothing else is said, that
+counts."""
 
 EXTREME = re.compile(r"peak|best|fastest|slowest|(?:^|[^a-z])(?:max|min)(?:[^a-z]|$)", re.IGNORECASE)
 """Words of a speed that is the largest or the smallest of several."""
@@ -79,9 +84,10 @@ def _total_of_parts(title: str, whole: Mapping[str, Values], single: Mapping[str
     The mean of a run is called so, too, and comes nearer to the times of its lines.
     """
     times = sorted((middle(values) for values in single.values()), key=lambda value: parse(value).middle)
-    parts = sum(parse(time).middle for time in times) if len(times) > 1 else ABOVE * parse(times[0]).middle
+    single_times = [parse(time).middle for time in times]
+    least = (1 - OFF) * sum(single_times) if len(times) > 1 else ABOVE * single_times[0]
     for values in (each for name, each in whole.items() if TOTAL.search(name) and not MEAN.search(name)):
-        above = parse(middle(values)).middle >= (1 - OFF) * parts
+        above = parse(middle(values)).middle >= least
         if title.startswith("s/") and above and _stays_apart(values, times[-1]):
             return middle(values)
     return ""

@@ -16,11 +16,11 @@ from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.other_work import (
     MESSAGE_BEFOREHAND,
     OF_TRAINING,
-    PREPARES,
     evaluates,
     evaluates_last,
+    prepares,
 )
-from slowstep.audit.read.several_speeds import chosen
+from slowstep.audit.read.several_speeds import PARTS, chosen
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import QUESTIONS
@@ -63,16 +63,12 @@ COUNTER = re.compile(r"((?:iter|iteration|it|step|epoch|ep|batch)[-_ ]?)\d+", re
 GROUPED = re.compile(r"(?<=[:=] )\d{1,3}(?: \d{3})+(?=\s*(?:[,;|]|$))")
 """A number whose thousands are parted by spaces."""
 
-PARTS = re.compile(
-    r"(?:fwd|forward|bwd|backward|opt|optim|optimizer|data|dataload\w*|load\w*|comm|communication|wait\w*|sampling|"
-    r"sampler|generat\w*|rollouts?|sync\w*|h2d|copy|io)(?:[_-]?time)?",
-    re.IGNORECASE,
-)
+A_PART = re.compile(rf"{PARTS}(?:[_-]?time)?", re.IGNORECASE)
 """Names of what is only a part of a step."""
 
 OF_PARTS = ("step", "pass", "time", "wait")
 PART_BEFORE = re.compile(
-    rf"(?:^|[^A-Za-z])(?P<name>(?P<part>{PARTS.pattern}) (?:{'|'.join(OF_PARTS)}))['\"]?\s{{0,3}}[:=]\s{{0,9}}$",
+    rf"(?:^|[^A-Za-z])(?P<name>(?P<part>{A_PART.pattern}) (?:{'|'.join(OF_PARTS)}))['\"]?\s{{0,3}}[:=]\s{{0,9}}$",
     re.IGNORECASE,
 )
 """The name of a part in two words, before its number: `opt step: 0.03 s/iter`."""
@@ -86,7 +82,7 @@ NAMED = re.compile(
 )
 """A number behind its name, `global batch size:   256` or `time 253.00ms`."""
 
-BAR = re.compile(r"\bClass\s+Images\b|\d/\d+(?:\.\d+)?[kMGT]? \[\d")
+BAR_WITH_TOTAL = re.compile(r"\bClass\s+Images\b|\d/\d+(?:\.\d+)?[kMGT]? \[\d")
 """A bar with a total, which says by its name what it is, and the columns of a validation."""
 
 HINT = re.compile(
@@ -116,6 +112,7 @@ OTHER_DEED = re.compile(
 """What was done to the steps or the epoch behind it, other than training: `Scored 50 batches in 3.2 s`."""
 
 WHOSE = "is it of training, or of the evaluation that the line also speaks of?"
+WHOSE_WORK = "is it of training, or of what is done before it?"
 OF_ANOTHER_DEED = "is it of training?"
 OF_AN_EVALUATION = "it is of an evaluation"
 
@@ -229,7 +226,7 @@ def _kind(line: str) -> tuple[bool, bool, bool]:
     """Return whether a line may say a speed, whether it is of an evaluation, and whether of reinforcement learning."""
     low = line.lower()  # words are looked for first, which is ten times as fast as the patterns with them
     of_agents = any(word in low for word in AGENTS) and bool(OF_AGENTS.search(line))
-    if not HINT.search(line) or BAR.search(line) or MESSAGE_BEFOREHAND.match(line):
+    if not HINT.search(line) or BAR_WITH_TOTAL.search(line) or MESSAGE_BEFOREHAND.match(line):
         return False, False, of_agents
     return True, evaluates(line), of_agents
 
@@ -243,10 +240,24 @@ def _kept(name: str) -> str:
 def _said_in(line: str) -> Iterator[Said]:
     """Yield the speeds that a line says, and what may be one: first numbers with a unit, then those behind a name."""
     line = GROUPED.sub(lambda match: match[0].replace(" ", ""), line)
+    said, rest = _with_units(line)
+    yield from said
+    yield from _took(rest)
+    rest = TOOK.sub(";", rest)
+    if "fu" in rest.lower():
+        yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
+    yield from _named(rest, line)
+
+
+def _with_units(line: str) -> tuple[list[Said], str]:
+    """Return the speeds that a line says with a unit of their own, and the line without them.
+
+    Parts of a step do not count. `opt step` is the whole one, unless another part of it stands in the line.
+    """
     rest = line
     whole: list[Said] = []
     optimizers: list[Said] = []
-    parts: list[str] = []
+    has_parts = False
     for match in WITH_UNIT.finditer(line):
         name = BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if ratio(match[2]) else None
         if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
@@ -257,23 +268,26 @@ def _said_in(line: str) -> Iterator[Said]:
         part = PART_BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if two_words else None
         called = part["name"] if part else name[1] if name else bare
         said = _said(called, f"{match[1]} {match[2]}", NAMELESS, match[0])
-        if PARTS.fullmatch(called) or (part and not OPTIMIZER.fullmatch(part["part"])):
-            parts.append(called)
-        elif said and not PREPARES.search(called) and (said.question or SPEEDS.fullmatch(said.known[0])):
+        if A_PART.fullmatch(called) or (part and not OPTIMIZER.fullmatch(part["part"])):
+            has_parts = True
+        elif said and (said.question or SPEEDS.fullmatch(said.known[0])):
             (optimizers if part else whole).append(_asked_whose(said, line[: match.start()]))
-    yield from whole
-    yield from [] if parts else optimizers
-    text = rest
-    for match in TOOK.finditer(text) if " in " in text or "took" in text else ():
+    return (whole if has_parts else whole + optimizers), rest
+
+
+def _took(line: str) -> Iterator[Said]:
+    """Yield the speeds that a line says as the time of some steps or an epoch."""
+    for match in TOOK.finditer(line) if " in " in line or "took" in line else ():
         what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
         said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
-        before = text[: match.start()]
+        before = line[: match.start()]
         if said and not (what == "epoch" and OF_SOMETHING_ELSE.search(before) and not OF_TRAINING.search(before)):
             other = OTHER_DEED.search(before)
             yield replace(said, known=None, question=OF_ANOTHER_DEED) if other else _asked_whose(said, before)
-        rest = rest.replace(match[0], ";")
-    if "fu" in rest.lower():
-        yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
+
+
+def _named(rest: str, line: str) -> Iterator[Said]:
+    """Yield the speeds whose unit is in their name, from the `rest` of a line without what was read before."""
     for match in NAMED.finditer(rest):
         name, number = match["name"], match[2] + (match["unit"] or "")
         held, question = _meaning(name)
@@ -283,13 +297,15 @@ def _said_in(line: str) -> Iterator[Said]:
             if held.name in PER_DEVICE and name.split(" ")[-1] in ("tps", "wps") and OF_EACH_DEVICE.search(line):
                 held = replace(held, name=f"{held.name}_per_device")
             said = _said(name, number, held, f"{name} {number}")
-            if said and not PREPARES.search(name):
+            if said:
                 yield _asked_whose(said, rest[: match.start(2)])
 
 
 def _asked_whose(said: Said, before: str) -> Said:
-    """Return what a number says, as a question if the text before it last speaks of an evaluation."""
-    return Said(name=said.name, shown=said.shown, question=WHOSE) if evaluates_last(before) else said
+    """Return what a number says, as a question if the text before it last speaks of an evaluation, or its name of work
+    that comes before training."""
+    question = WHOSE if evaluates_last(before) else WHOSE_WORK if prepares(said.name) else ""
+    return Said(name=said.name, shown=said.shown, question=question) if question else said
 
 
 def _of_a_log(question: str) -> str:

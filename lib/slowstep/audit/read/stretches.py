@@ -19,6 +19,9 @@ CLOCKS = 2
 BEHIND = 0.05
 """The share of a training by which its processes may be apart in a log that all of them write to."""
 
+SHORT = 0.01
+"""The share of a bar that may be missing at its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -72,6 +75,11 @@ class Stretch:
         """Return what the bar counts: "step", "sample", "token" or "epoch"."""
         return self.paces[0].counts
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it goes from the beginning of its bar to the end."""
+        return is_full(self.first, self.last, self.total)
+
     def add(self, done: int, elapsed: int, pace: Pace) -> None:
         """Add the next bar."""
         self.last = done
@@ -82,6 +90,11 @@ class Stretch:
     def began_before(self, elapsed: int) -> bool:
         """Return whether a bar that shows so many seconds may go on with this one's clock, and did not start anew."""
         return elapsed >= self.elapsed[-1] - max(CLOCKS, BEHIND * self.elapsed[-1])
+
+
+def is_full(first: int, last: int, total: int) -> bool:
+    """Return whether counts go from the beginning of a bar to its end."""
+    return first <= 1 + BEHIND * total and total - last <= max(1, SHORT * total) and last > first
 
 
 def begins_again(last: Stretch, stretch: Stretch) -> bool:
