@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -33,12 +34,12 @@ from slowstep.audit.read.courses import (
     EPOCH,
     courses_of,
     measured_in,
-    number,
     position_of,
     repeat_key,
     step_of,
 )
 from slowstep.audit.read.device_cells import counted_devices, of_devices
+from slowstep.audit.read.measures import number
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
 from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated, with_percentages
@@ -88,10 +89,10 @@ PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samp
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 """Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
 
-OF_TRAINING = re.compile(
+PATH_OF_TRAINING = re.compile(
     r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
 )
-"""The path before the name of a metric of training: `perf/tokens_per_sec`."""
+"""The path before the name of a speed or a time of training: `perf/tokens_per_sec`. A `train/cost` is a loss."""
 
 OWN = ("named", "at", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
@@ -371,9 +372,9 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
         known = column(TRAINER.get(plain(text).lower(), text), names)
         if said is not None and known.kind == "open":
             known = column(TRAINER.get(name, name), names)
-        if known.kind == "open" and OF_TRAINING.match(text):
-            of_path = column(OF_TRAINING.sub("", text), names)
-            known = of_path if of_path.kind == "figure" else known
+        if known.kind == "open" and PATH_OF_TRAINING.match(text):
+            of_path = column(PATH_OF_TRAINING.sub("", text), names)
+            known = of_path if of_path.kind == "figure" and of_path.name.startswith((*TIMED, *BESIDE)) else known
         if known.kind == "open" and name.replace(" ", "_") in CATALOGUE:
             return Column("factor", name.replace(" ", "_"))
         if said is not None and known.kind == "open":
@@ -406,7 +407,7 @@ def _row(
             unknown[plain(name)] = plain(text)
         elif one.kind in ("ignored", "open") and may_be_size(plain(name), plain(text)):
             sizes[shortened(plain(name))] = shortened(plain(text))
-        if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None:
+        if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None and math.isfinite(value):
             beside[shortened(plain(name))] = value
         if one.kind in ("label", "factor", "ignored"):
             continue
