@@ -28,7 +28,7 @@ FIRST = ((re.compile(r"100(?:\.0+)? ?%"), "whole"), (re.compile(r"0(?:\.0+)?(?: 
 
 def with_percentages(held: Column, cells: Sequence[str]) -> Column:
     """Return a column of speed-ups with what its percentages are: by its first row, which states 100 % or 0 %."""
-    if held.name != "speed_up":
+    if held.kind != "stated" or held.name != "speed_up":
         return held
     first = next((text for text in map(_said, cells) if text.lower() not in NOTHING), "")
     return replace(held, percentage=next((what for pattern, what in FIRST if pattern.fullmatch(first)), ""))
