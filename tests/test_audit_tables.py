@@ -900,6 +900,7 @@ def test_a_step_that_is_no_number_leaves_a_course_readable(step: str) -> None:
         ("params", "125 M, 350 M, 760 M"),
         ("model", "125m 350m 1.3b"),
         ("power limit", "300W 350W 400W"),
+        ("cap", "300W 350W 400W"),
         ("bucket_cap_mb", "25MB 50MB 100MB"),
         ("save interval", "10m 30m 1h"),
     ],

@@ -65,8 +65,7 @@ SET_IN_A_UNIT = re.compile(
 """Words of what is set in a unit of time or speed: how often is saved, and what the hardware is."""
 
 SET_AS_AN_AMOUNT = re.compile(
-    r"\bpower (?:limit|cap)|\b(?:memory|mem|time|bandwidth) (?:limit|cap|budget|fraction)|\btdp\b|"
-    r"\b(?:bucket|chunk|block|shard|buffer)(?: (?:size|cap)\w*| [mk]b)?\b|"
+    r"\b(?:limit|cap|budget|tdp|timeout)\b|\b(?:bucket|chunk|block|shard|buffer)(?: size\w*| [mk]b)?\b|"
     r"\b(?:save|saving|sav|checkpoint|ckpt|log|logging|eval|sync)\w* (?:interval|every|frequency|period)",
     re.IGNORECASE,
 )
