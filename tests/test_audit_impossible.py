@@ -349,3 +349,23 @@ def test_a_slip_in_a_table_of_one_model_is_still_found() -> None:
     far = of_table("run,tokens/s\ngpt-125m,400000\ngpt-350m,200000\nllama-7b,15\n")
 
     assert [["c"], ["llama-7b"]] == [[*told(found, FindingKind.NEIGHBOURS)] for found in (same, far)]
+
+
+@pytest.mark.parametrize(
+    ("table", "asked"),
+    [
+        ("file system,s/it\nlocal,0.50\nnfs,0.52\nfuse,31\n", True),
+        ("network,s/it\nib,0.50\nroce,0.52\nethernet,31\n", True),
+        ("model parallel,s/it\nddp,0.50\nfsdp,0.52\nzero,5.1\n", True),
+        ("model,s/it\nbert,0.50\nroberta,0.52\nllama,31\n", True),
+        ("run,samples/s\nA100 bf16,100\nH100 bf16,180\nCPU fp32,2\n", True),
+        ("model_name,s/it\nbert,0.50\nroberta,0.52\nllama,5.1\n", False),
+        ("GPU type (80 GB),s/it\nx,0.50\ny,0.52\nz,5.1\n", False),
+    ],
+)
+def test_a_slip_of_a_unit_is_asked_about_even_where_the_subject_differs(table: str, asked: bool) -> None:
+    """Up to 24 times another model or device is reason enough; no other column is, whose name only has such letters."""
+    found = of_table(table)
+
+    assert told(found, FindingKind.NEIGHBOURS) == {}
+    assert asked == any("or by another unit or decimal point?" in question for question in found.questions)

@@ -881,3 +881,116 @@ def test_a_metric_of_training_may_have_a_path(tmp_path: Path) -> None:
     (row,) = read_file(path)
 
     assert {"tokens_per_second": "903"} == row["figures"]
+
+
+@pytest.mark.parametrize("step", ["nan", "inf", "1e999", ""])
+def test_a_step_that_is_no_number_leaves_a_course_readable(step: str) -> None:
+    """Its row says nothing of the pace by the clock."""
+    lines = "".join(f"{step if n == 8 else n},{1_700_000_000 + 30 * n},{1 / n:.3f}\n" for n in range(1, 12))
+    found = table_rows(f"step,timestamp,loss\n{lines}", "t.csv")
+
+    assert [30.0] == [parse(row["figures"]["seconds_per_step"]).middle for row in found if row["figures"]]
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        ("size", "7b 13b 70b"),
+        ("model size", "125m 350m 760m"),
+        ("params", "125 M, 350 M, 760 M"),
+        ("model", "125m 350m 1.3b"),
+        ("power limit", "300W 350W 400W"),
+        ("cap", "300W 350W 400W"),
+        ("bucket_cap_mb", "25MB 50MB 100MB"),
+        ("save interval", "10m 30m 1h"),
+    ],
+)
+def test_sizes_and_amounts_that_are_set_tell_runs_apart(header: str, cells: str) -> None:
+    """Rows that rise by their steps are no course if a model's size or what is set differs."""
+    each = cells.split(", ") if "," in cells else cells.split()
+    found = report(f"step,tokens/s,{header}\n" + "".join(f"{n}00,{900 - n},{c}\n" for n, c in enumerate(each, 1)))
+
+    assert [{header: cell} for cell in each] == [dict(run.unknown) for run in found.runs]
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        ("power", "300W 310W 305W"),
+        ("gpu mem", "18 GiB,19 GiB,18 GiB"),
+        ("progress", "1.9% 2.9% 3.9%"),
+        ("lag", "5m 6m 7m"),
+    ],
+)
+def test_amounts_that_training_changes_tell_no_runs_apart(header: str, cells: str) -> None:
+    """Their headers do not say that they are set."""
+    each = cells.split(",") if "," in cells else cells.split()
+    found = report(f"step,tokens/s,{header}\n" + "".join(f"{n}00,{900 - n},{c}\n" for n, c in enumerate(each, 1)))
+
+    assert 1 == len(found.runs)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [
+        ("p50,412\np90,431\np99,1912\nmax,9120\n", ["p50", "p90", "p99"]),
+        ("p50,412\np95,431\nmean,440\nstd,300\n", ["p50", "p95"]),
+        ("50th percentile,412\n95th percentile,431\nMax,900\n", ["50th percentile", "95th percentile"]),
+    ],
+)
+def test_what_sums_up_percentiles_is_no_run(rows: str, kept: list[str]) -> None:
+    """The largest of all steps is above each percentile; the table is asked about."""
+    found = report(f"run,step_ms\n{rows}")
+
+    assert kept == [run.label for run in found.runs]
+    assert any("up the other rows" in question for question in found.questions)
+
+
+@pytest.mark.parametrize(
+    ("cell", "read"),
+    [
+        ("135% speedup", None),
+        ("135% speed-up", None),
+        ("+35% speedup", 1.35),
+        ("35% faster", 1.35),
+        ("1.35x speedup", 1.35),
+    ],
+)
+def test_a_percentage_of_a_speed_up_is_read_only_if_it_means_one_thing(cell: str, read: float | None) -> None:
+    """A speed-up of 135 % may be 1.35 or 2.35 times as fast, and is asked about."""
+    found = report(f"run,s/it,speedup\na,1.35,\nb,1.00,{cell}\n")
+    said = found.runs[1].given.get("speed_up")
+
+    assert read == (said and said.middle)
+    assert (read is None) == any("how many times as fast is that" in question for question in found.questions)
+
+
+@pytest.mark.parametrize("word", ["eval", "test", "valid", "dev", "validation", "inference"])
+def test_speeds_of_an_evaluation_stand_beside_those_of_training(word: str) -> None:
+    """Also under the words that logs use; by itself such a speed is none of training."""
+    rows = table_rows(f"model,train (samples/s),{word} (samples/s)\na,100,300\nb,120,310\n", "t.csv")
+
+    assert ["100", "120"] == [row["figures"]["samples_per_second"] for row in rows]
+    with pytest.raises(Unreadable, match="no column holds a figure"):
+        table_rows(f"model,{word} (samples/s)\na,300\nb,310\n", "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("cost", False),
+        ("samples", False),
+        ("steps", False),
+        ("mfu", True),
+        ("samples_per_second", True),
+        ("hours", True),
+    ],
+)
+def test_only_a_speed_or_a_time_is_read_behind_the_path_of_training(tmp_path: Path, name: str, read: bool) -> None:
+    """A `train/cost` is a loss and no money, and `train/samples` may be of each step or of all."""
+    path = tmp_path / "log.jsonl"
+    path.write_text(f'{{"s/it": 2.0, "train/{name}": 40}}\n')
+    (row,) = read_file(path)
+
+    assert read == (name in row["figures"])
+    assert "seconds_per_step" in row["figures"]

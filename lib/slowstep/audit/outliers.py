@@ -55,6 +55,9 @@ FAR = 8.0
 ALIKE = 3.0
 """The ratio beyond which two neighbours say nothing about the value between them."""
 
+LARGE = FAR * ALIKE
+"""The ratio up to which another model or device is reason enough. Beyond, a confusion of units is as probable."""
+
 HUGE = 100.0
 """The ratio from which on another model or device is no reason by itself."""
 
@@ -81,22 +84,22 @@ def unlike_neighbours(runs: Sequence[Run]) -> list[Finding]:
     """Find each figure of a measured row that is far from the rows beside it, if these agree with each other.
 
     Where a step of the row is as many times larger, its time is no slip. The same holds for the steps a second. Nor is
-    the figure of another model or device one, or of a row that differs in a column that was not read.
+    a figure one that another model or device may be why of, or a column that was not read.
     """
     found = []
     for quantity in SERIES:
         for row, beside, odd in _odd_ones(runs, quantity):
-            found += [] if unread_difference(row, beside) else [_finding(row, quantity, beside, odd)]
+            found += [] if _why(row, beside, odd) else [_finding(row, quantity, beside, odd)]
         found += [f for r in runs if r.measured for f in _among_repeats(r, quantity)]
     return found
 
 
 def unlike_for_a_reason(runs: Sequence[Run]) -> list[str]:
-    """Ask about figures that are far from the rows beside theirs, where a column that was not read may be why."""
+    """Ask about figures that are far from the rows beside theirs, where what was not read may be why."""
     asked = {}
     for quantity in SERIES:
         for row, beside, odd in _odd_ones(runs, quantity):
-            if why := unread_difference(row, beside):
+            if why := _why(row, beside, odd):
                 said = f"'{row.label}' has {row.given[quantity]} {_title(quantity)}"
                 text = f"{said}, {_more_or_less(odd)} in the rows beside it"
                 text += f": is it by its {why}, or by another unit or decimal point?"
@@ -110,9 +113,15 @@ def _odd_ones(runs: Sequence[Run], quantity: str) -> Iterator[tuple[Run, list[Ru
     rows = [r for r in rows if quantity not in r.open_figures]
     for row, beside in _with_neighbours(rows):
         odd = _times_neighbours(row.given[quantity].middle, [r.given[quantity].middle for r in beside])
-        of_another = other_subject(row, beside) and 1 / HUGE < odd < HUGE
+        of_another = 1 / LARGE < odd < LARGE and other_subject(row, beside)
         if odd and not of_another and not _explained(quantity, row, beside):
             yield row, beside, odd
+
+
+def _why(row: Run, beside: Sequence[Run], odd: float) -> str:
+    """Return what may be why a figure is `odd` times its neighbours: what differs in the row; or nothing."""
+    another = 1 / HUGE < odd < HUGE and other_subject(row, beside)
+    return unread_difference(row, beside) or ("model, device or data" if another else "")
 
 
 def _with_neighbours(rows: Sequence[Run]) -> list[tuple[Run, list[Run]]]:

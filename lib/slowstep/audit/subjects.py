@@ -6,16 +6,21 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 
-from slowstep.audit.read.unknown_columns import is_word
+from slowstep.audit.read.unknown_columns import WORD, is_word
 from slowstep.audit.run import Run
 from slowstep.judgement.devices import family_of, peak_of
 
 COLUMNS = re.compile(
-    r"model|network|backbone|\barch|checkpoint|device|gpu|\bcpu|hardware|\bhw\b|accelerator|machine|instance|cluster|"
-    r"platform|system|chip|card|processor|data ?set|corpus|\btask|\bdata$",
+    r"(?:.*\W)?(?:model|neural network|backbone|arch(?:itecture)?|(?<!activation )(?<!gradient )checkpoint|device|"
+    r"[gct]pu|hardware|hw|accelerator|machine|instance|cluster|platform|(?<!file )(?<!operating )system|chip|card|"
+    r"processor|data ?set|corpus|task|data)s?(?: (?:name|type|kind|family|variant|version|config|size|id|or|path))*\W*"
+    r"(?:[(\[].*)?",
     re.IGNORECASE,
 )
-"""Headers of columns that say what a row is about. Where their words differ, so may speeds, by any factor."""
+"""Headers of columns that say what a row is about. Where their words differ, so may speeds, by a large factor.
+
+The last noun counts: `file system`, `data parallel` and `device map` are of none.
+"""
 
 SIZE = re.compile(r"(?<![\w.])\d{1,4}(?:\.\d{1,3})? ?[MB]\b|(?<=[-_ ])\d{1,4}(?:\.\d{1,3})? ?[mb]\b")
 """Sizes of models in words, `350M` and `llama-7b`."""
@@ -40,7 +45,7 @@ def other_subject(row: Run, beside: Sequence[Run]) -> bool:
 def _subjects(row: Run) -> frozenset[str]:
     """Return the words of a row that say what it is about."""
     words = row.unknown.items()
-    by_column = (f"{name}: {text}" for name, text in words if COLUMNS.search(name) and is_word(text))
+    by_column = (f"{name}: {text}" for name, text in words if COLUMNS.fullmatch(WORD.sub(" ", name)) and is_word(text))
     settings = row.settings.model
     by_setting = (f"model: {said}" for said in (settings.name_or_path, settings.model_type, settings.config) if said)
     return frozenset((*by_column, *by_setting, f"data: {row.settings.dataset.name_or_path}", *_named(row)))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from slowstep.audit.figures import COMMA, comma
 from slowstep.audit.read.columns import Unreadable
-from slowstep.audit.read.courses import number
+from slowstep.audit.read.measures import number
 
 Cell = tuple[str, int, int]
 """The text of a cell with its line and column, counted from 1."""

@@ -10,7 +10,8 @@ from decimal import Decimal
 from itertools import pairwise
 
 from slowstep.audit.read.columns import seconds_of
-from slowstep.audit.read.courses import SETTLED, number
+from slowstep.audit.read.courses import SETTLED
+from slowstep.audit.read.measures import number
 from slowstep.audit.read.unit_grammar import TIMES
 
 OF_A_TIME = re.compile(r"time|date|clock|\bts\b|seconds", re.IGNORECASE)

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
+from slowstep.audit.read.other_work import OF_EVALUATION
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
@@ -25,9 +26,6 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
     *("current", "curr", "running", "in"),
 }
 """Words of a header that change nothing about its unit."""
-
-ELSEWHERE = {"eval", "evaluation", "val", "validation", "inference", "decode", "prefill", "generation", "loading"}
-"""Words of a header whose speed is not that of training."""
 
 BATCHES = ("batch size", "batch", "bs")
 
@@ -214,6 +212,9 @@ class Column:
     """True if its numbers are the inverse of the kit's: epochs an hour for the seconds of one."""
     unit: str = ""
     """The unit in the header, where it tells more than the scale: a percentage."""
+    percentage: str = ""
+    """What a percentage without a sign is in a column of speed-ups: 'whole' (100 % is as fast as the base), 'more'
+    (0 % is), or empty where its first row does not tell."""
 
 
 MEASURED = ("figure", "timed", "phase")
@@ -242,7 +243,7 @@ def column(header: str, settings: set[str]) -> Column:
     bracketed = _bracketed(text)
     rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
     words = re.split(r"[\s_]+", rest.replace("/", " / "))
-    if ELSEWHERE & {*words, *bracketed.split()}:
+    if OF_EVALUATION.search(rest) or OF_EVALUATION.search(bracketed):  # no speed of training
         return Column("open")
     if OPTIMIZER_STEP.match(text) and bracketed in TIMES:
         words = words[1:]

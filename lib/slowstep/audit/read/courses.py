@@ -5,13 +5,15 @@ Steps that follow each other are not independent of each other, so that their sp
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from slowstep.audit.figures import parse
-from slowstep.audit.read.measures import is_measure
+from slowstep.audit.read.measures import number
+from slowstep.audit.read.unknown_columns import is_measurement, is_set_amount
 from slowstep.audit.relations import COUNTS
 from slowstep.audit.run import STATED
 
@@ -52,19 +54,22 @@ def position_of(headers: Sequence[str], body: Sequence[Sequence[str]], measured:
     """
     names = [header.lower().replace(" ", "_") for header in headers]
     for i in (i for i, name in enumerate(names) if name in POSITIONS):
-        if any(a < b for each in _positions(i, body, measured) for a, b in pairwise(each)):
+        if any(a < b for each in _positions(i, headers, body, measured) for a, b in pairwise(each)):
             return i
     i = names.index(EPOCH) if EPOCH in names else None
-    return i if i is not None and any(map(_counts_epochs, _positions(i, body, measured))) else None
+    return i if i is not None and any(map(_counts_epochs, _positions(i, headers, body, measured))) else None
 
 
-def _positions(i: int, body: Sequence[Sequence[str]], measured: Collection[int]) -> list[list[float]]:
+def _positions(
+    i: int, headers: Sequence[str], body: Sequence[Sequence[str]], measured: Collection[int]
+) -> list[list[float]]:
     """Return the numbers of a column, row by row, for each set of words that rows have."""
     steps: dict[Hashable, list[float]] = {}
     for cells in body:
         at = step_of(cells[i]) if i < len(cells) else None
         if at is not None:
-            words = (c for n, c in enumerate(cells) if n not in measured and c.strip() and _is_word(c))
+            others = [(h, c) for n, (h, c) in enumerate(zip(headers, cells, strict=False)) if n not in measured]
+            words = (cell for header, cell in others if cell.strip() and _names_a_run(header, cell))
             steps.setdefault(tuple(words), []).append(at)
     return list(steps.values())
 
@@ -77,21 +82,17 @@ def _counts_epochs(epochs: Sequence[float]) -> bool:
     return bool(apart) and (in_turn or in_parts)
 
 
-def _is_word(text: str) -> bool:
-    return number(text) is None and not PASSING.fullmatch(text.strip()) and not is_measure(text)
+def _names_a_run(header: str, text: str) -> bool:
+    """Return whether a cell may tell the runs of a table apart: it is no number, and nothing that training changes."""
+    if number(text) is not None or is_measurement(header, text):
+        return False
+    return is_set_amount(header, text) or not PASSING.fullmatch(text.strip())
 
 
 def step_of(text: str) -> float | None:
-    """Return the step or epoch that a cell says, `5` or `5/94`; None if it holds another text."""
-    return number(re.sub(r"\s?/\s?\d[\d,]*$", "", text.strip()))
-
-
-def number(text: str) -> float | None:
-    """Return the number that a cell holds; None if it holds another text."""
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return None
+    """Return the step or epoch that a cell says, `5` or `5/94`; None if it holds another text, `nan` or `inf`."""
+    found = number(re.sub(r"\s?/\s?\d[\d,]*$", "", text.strip()))
+    return found if found is not None and math.isfinite(found) else None
 
 
 def measured_in(row: Mapping[str, Any]) -> frozenset[str]:
@@ -120,7 +121,7 @@ def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], na
     groups: dict[Hashable, list[tuple[float, dict[str, Any]]]] = {}
     for i, (row, at) in enumerate(zip(rows, steps, strict=True)):
         label = row["label"] if row["named"] else ""
-        words = frozenset((key, text) for key, text in row["unknown"].items() if _is_word(text))
+        words = frozenset((key, text) for key, text in row["unknown"].items() if _names_a_run(key, text))
         key = i if at is None else (label, frozenset(row["settings"].items()), words)
         groups.setdefault(key, []).append((at or 0.0, row))
     apart = [each for group in groups.values() for each in _by_numbers(group)]

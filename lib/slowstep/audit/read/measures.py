@@ -8,8 +8,11 @@ import re
 from slowstep.audit.read.columns import CELL, MEMORY, MONEY, NOTE, PERCENT, plain
 from slowstep.audit.read.unit_grammar import TIMES, ratio
 
-UNITS = {*TIMES, *MEMORY, *MONEY, *PERCENT, "x", "×", "b", "kb", "kib", "tb", "tib", "w", "kw", "°c"}
-"""Units that stand behind a number alone. Those of ratios are read by the grammar of units."""
+UNITS = {*TIMES, *MEMORY, *MONEY, *PERCENT, "x", "×", "kb", "kib", "tb", "tib", "w", "kw", "°c"}
+"""Units that stand behind a number alone. Those of ratios are read by the grammar of units.
+
+`b` is none: `7b` is the size of a model.
+"""
 
 ROUNDED = re.compile(r"[~≈]?\d+\.\d+k", re.IGNORECASE)
 """A number in thousands with a decimal. `7B` and `350M` are sizes of models, and `8k` may be a length."""
@@ -21,5 +24,15 @@ def is_measure(cell: str) -> bool:
     found = CELL.match(NOTE.sub("", plain(cell)))
     if not found:
         return False
-    number, tail = found.groups()
-    return tail.lower() in UNITS or ratio(tail) is not None if tail else bool(ROUNDED.fullmatch(number))
+    amount, tail = found.groups()
+    if not tail:
+        return bool(ROUNDED.fullmatch(amount))
+    return tail != "M" and (tail.lower() in UNITS or ratio(tail) is not None)  # `350 M` is a number of millions
+
+
+def number(text: str) -> float | None:
+    """Return the number that a cell holds; None if it holds another text."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None

@@ -22,25 +22,23 @@ RATIO = re.compile(
 
 BASE = re.compile(r"\(?(?:the )?(?:base|baseline|ref|reference|control|0(?:\.0+)?(?: ?%)?)\.?\)?", re.IGNORECASE)
 
-OF_WHOLE, OF_MORE = "% of the base", "% more than the base"
-"""What a percentage without a sign is in a column of speed-ups, if its first row tells."""
-
-FIRST = ((re.compile(r"100(?:\.0+)? ?%"), OF_WHOLE), (re.compile(r"0(?:\.0+)?(?: ?%)?"), OF_MORE))
-"""The cell of the row that others are to, with what it tells of their percentages."""
+FIRST = ((re.compile(r"100(?:\.0+)? ?%"), "whole"), (re.compile(r"0(?:\.0+)?(?: ?%)?"), "more"))
+"""The cell of the row that others are to, with what it tells of their percentages (`Column.percentage`)."""
 
 
 def with_percentages(held: Column, cells: Sequence[str]) -> Column:
     """Return a column of speed-ups with what its percentages are: by its first row, which states 100 % or 0 %."""
-    if held.name != "speed_up":
+    if held.kind != "stated" or held.name != "speed_up":
         return held
     first = next((text for text in map(_said, cells) if text.lower() not in NOTHING), "")
-    return replace(held, unit=next((unit for pattern, unit in FIRST if pattern.fullmatch(first)), ""))
+    return replace(held, percentage=next((what for pattern, what in FIRST if pattern.fullmatch(first)), ""))
 
 
 def stated(cell: str, held: Column) -> tuple[str, str] | None:
     """Return a ratio that a cell states, `1.35x`, `+35 %` or an efficiency of `91 %`; None for anything else.
 
-    A speed-up of `135 %` may be either of two things, and is read only where the column tells which. ValueError for a
+    A speed-up of `135 %` may be either of two things, and is read only where the column tells which, or where it says
+    `faster`. ValueError for a
     comma that could be a decimal point.
     """
     found = RATIO.fullmatch(_said(cell))
@@ -55,9 +53,9 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
         return None if sign or unit in ("x", "×") else (held.name, about + number + (unit or ""))
     if unit == "%":
         share = Decimal(sign + number) / 100
-        if sign or word or held.unit == OF_MORE:
+        if sign or (word or "").lower() == "faster" or held.percentage == "more":
             return held.name, f"{about}{1 + share}"
-        return (held.name, f"{about}{share}") if held.unit == OF_WHOLE and share else None
+        return (held.name, f"{about}{share}") if held.percentage == "whole" and share else None
     return None if sign or not float(number) else (held.name, about + number)
 
 

@@ -22,6 +22,9 @@ MOST = re.compile(r"\W*max(?:imum)?\W*", re.IGNORECASE)
 NAMES = (MIDDLE, SUM, SPREAD, LEAST, MOST)
 """The names of rows that may sum up the others: by a middle, a sum, how far they are apart, and their ends."""
 
+PERCENTILE = re.compile(r"\W*(?:p\d{1,2}(?:\.\d+)?|\d{1,2}(?:st|nd|rd|th)? ?(?:%|perc|pct)\w*)\W*", re.IGNORECASE)
+"""The names of rows that each say a percentile of one measurement. What sums them up sums up what they are of."""
+
 UNNAMED = re.compile(r"row \d+(?: .*)?")
 """The label of a row that no column names."""
 
@@ -40,8 +43,8 @@ def without_summaries(rows: Sequence[Row], kept: Collection[str]) -> list[Row]:
     """Return the rows of a table without those that sum up the others, which the first row then tells.
 
     Such rows stand at the end, are called so, and have a figure that sums up those of the others: a sum, a mean, the
-    largest one, or a spread that is small beside them. Those whose names are to be `kept`, as claims are about them,
-    stay.
+    largest one, or a spread that is small beside them. Beside rows of percentiles, any figure does. Those whose names
+    are to be `kept`, as claims are about them, stay.
     """
     of_runs = [i for i, row in enumerate(rows) if not any(_called(row, kind) for kind in NAMES)]
     runs, behind = [rows[i] for i in of_runs], rows[max(of_runs, default=-1) + 1 :]
@@ -61,6 +64,9 @@ def _called(row: Row, kind: re.Pattern[str]) -> bool:
 
 
 def _sums_up(row: Row, runs: Sequence[Row]) -> bool:
+    """Return whether a row with the name of a summary has a figure that sums up those of the others."""
+    if any(_called(row, kind) for kind in NAMES) and all(_called(other, PERCENTILE) for other in runs):
+        return True
     for name, text in row.figures.items():
         values = [_value(other.figures[name]) for other in runs if name in other.figures]
         said = _value(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -10,22 +11,18 @@ from typing import Any
 
 from slowstep.audit.figures import COMMA, parse
 from slowstep.audit.read.cells import Cell, bare, tables_in
-from slowstep.audit.read.clocks import pace_by_clock, passed_in, points_in_time
+from slowstep.audit.read.clocks import pace_by_clock, points_in_time
 from slowstep.audit.read.columns import (
     MEASURED,
     NOTHING,
     ONLY_OUT_OF_MEMORY,
-    OPTIMIZER_STEP,
     OUT_OF_MEMORY,
-    RUN_NAMES,
     Column,
     NoFigures,
     Unreadable,
-    column,
     figure,
     is_number,
     plain,
-    setting_called,
     text_of,
 )
 from slowstep.audit.read.courses import (
@@ -33,44 +30,29 @@ from slowstep.audit.read.courses import (
     EPOCH,
     courses_of,
     measured_in,
-    number,
     position_of,
     repeat_key,
     step_of,
 )
-from slowstep.audit.read.device_cells import counted_devices, of_devices
+from slowstep.audit.read.device_cells import counted_devices
+from slowstep.audit.read.meanings import (
+    by_headers_and_cells,
+    elapsed_in,
+    ignored,
+    named_by_ids,
+    named_once,
+    with_optimizer,
+)
+from slowstep.audit.read.measures import number
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
-from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated, with_percentages
+from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated
 from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
-from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting, may_be_size
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, TIMED
-from slowstep.factors import CATALOGUE
-from slowstep.settings.errors import nearest
-from slowstep.settings.library_arguments import SECTIONS
 from slowstep.text.sentences import capitalised
-
-EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
-"""Headers that an export of an experiment tracker has and a table in a report has not."""
-
-RUN_IDS = {"run id", "run_id", "runid", "run number", "id"}
-"""Columns that tell the runs of a history apart where no other column names them."""
-
-RUN_NAME = "tags.mlflow.runname"
-"""The column of MLflow's run names where runs were searched; its page exports them as `Name`."""
-
-NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
-"""The names of training arguments; where transformers is not installed, those of factors stand for them."""
-
-SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
-"""Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
-
-STATISTIC = re.compile(r"(?<=\w)[ _](?:avg|average|mean|med|median|max|std|p\d\d)$")
-MINIMUM = re.compile(r"(?<=\w)[ _]min$")
-"""Headers of statistics. Beside `iter avg`, `iter min` is a minimum; by itself it would be minutes."""
 
 REPEATED_TO = 1.5
 """The ratio beyond which two figures are not taken for repeats of one measurement that nothing calls so."""
@@ -87,11 +69,6 @@ PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samp
 
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 """Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
-
-OF_TRAINING = re.compile(
-    r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
-)
-"""The path before the name of a metric of training: `perf/tokens_per_sec`."""
 
 OWN = ("named", "at", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
@@ -138,47 +115,19 @@ def rows_of(
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a table, each with the names of the columns whose numbers could not be read."""
     header, *body = table
-    export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
-    held = [_column(cell, columns, export, source) for cell in header]
-    _refuse_uneven(header, body, held, source)
-    names = [plain(cell[0]).lower() for cell in header]
-    texts = [[row[i][0] for row in body] for i in range(len(header))]
-    held = [
-        _of_whole_numbers(of_devices(one, cells), name, cells)
-        for one, name, cells in zip(held, names, texts, strict=True)
-    ]
-    held = [
-        with_percentages(one, cells) if one.kind == "stated" else one for one, cells in zip(held, texts, strict=True)
-    ]
-    stems = {STATISTIC.sub("", name) for name in names if STATISTIC.search(name)}
-    held = [
-        Column("open") if MINIMUM.search(name) and MINIMUM.sub("", name) in stems else one
-        for one, name in zip(held, names, strict=True)
-    ]
-    clocks = _clocks(header, body, held, source)
+    held = by_headers_and_cells(header, body, columns, source)
+    clocks = _clocks(header, body, held, source)  # before the labels: a clock may be called as one
     left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
-    held = [Column("ignored") if i in clocks else one for i, one in enumerate(held)]
-    run_names = [bare(plain(cell[0])) in RUN_NAMES for cell in header]
-    if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
-        held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
-    if any(one.kind == "phase" for one in held):
-        of_phase = [
-            one.kind == "figure" and bool(OPTIMIZER_STEP.match(plain(cell[0])))
-            for one, cell in zip(held, header, strict=True)
-        ]
-        held = [
-            Column("phase", "optimizer", one.scale) if phase else one for one, phase in zip(held, of_phase, strict=True)
-        ]
-    position = _position(header, body, held)
+    held = ignored(held, clocks)
+    held = named_once(held, header)
+    held = with_optimizer(held, header)
+    position = _position(header, body, held)  # after the phases, which are measured and hold no words
+    elapsed: dict[int, list[float | None]] = {}
     if position is not None:
-        if not any(one.kind == "label" for one in held):
-            runs = [bare(plain(cell[0])) in RUN_IDS for cell in header]
-            held = [Column("label") if own else one for one, own in zip(held, runs, strict=True)]
-        each = {i: passed_in(bare(plain(cell[0])), [row[i][0] for row in body]) for i, cell in enumerate(header)}
-        elapsed = {i: times for i, times in each.items() if times and held[i].kind == "open"}
-        held = [Column("ignored") if i in elapsed else one for i, one in enumerate(held)]
-        along = [i == position or bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
-        held = [Column("ignored") if beside else one for one, beside in zip(held, along, strict=True)]
+        held = named_by_ids(held, header)
+        elapsed = elapsed_in(header, body, held)
+        along = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in BESIDE_POSITION}
+        held = ignored(held, {position, *elapsed, *along})
     by_clock = position is not None and bool(clocks or elapsed)
     timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
     if timed or by_clock:  # then nothing hangs on the others
@@ -200,17 +149,9 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
     if own:
-        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios([plain(cell[0]) for cell in header], held, texts)]}
+        names, texts = [plain(cell[0]) for cell in header], [[row[i][0] for row in body] for i in range(len(header))]
+        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, texts)]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
-
-
-def _refuse_uneven(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column], source: str) -> None:
-    """Raise Unreadable for a row with other cells than the header has, such as one that is cut off."""
-    error = Unreadable if any(one.kind in (*MEASURED, "stated") for one in held) else NoFigures
-    for cells in body:
-        if len(cells) != len(header):
-            many = f"{len(header)} cell{'s' * (len(header) != 1)}"
-            raise error(source, cells[0][1], 1, f"expected {many} as in the header, found {len(cells)}")
 
 
 def _clocks(
@@ -252,14 +193,6 @@ def _position(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequ
     measured = {i for i, one in enumerate(held) if one.kind in MEASURED}
     names = [bare(plain(cell[0])) for cell in header]
     return position_of(names, [[cell[0] for cell in cells] for cells in body], measured)
-
-
-def _of_whole_numbers(one: Column, name: str, cells: Sequence[str]) -> Column:
-    """Return a column that calls a setting in other words as one that nobody read, where its cells are no numbers."""
-    called_otherwise = one.kind == "setting" and setting_called(name) == one.name
-    number = re.compile(r"[\d,]+(?:\.0+)?")
-    fits = all(number.fullmatch(plain(text)) or plain(text).lower() in (*UNSET, *NOTHING) for text in cells)
-    return Column("open") if called_otherwise and not fits else one
 
 
 def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iterator[Sequence[Cell]]:
@@ -362,33 +295,6 @@ def _joined(group: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return first | whole | {"unknown": same}
 
 
-def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> Column:
-    said = given.get(plain(cell[0]))
-    text = cell[0] if said is None else said
-    name = bare(plain(text))
-    names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
-    if said is not None or not export:
-        known = column(TRAINER.get(plain(text).lower(), text), names)
-        if said is not None and known.kind == "open":
-            known = column(TRAINER.get(name, name), names)
-        if known.kind == "open" and OF_TRAINING.match(text):
-            of_path = column(OF_TRAINING.sub("", text), names)
-            known = of_path if of_path.kind == "figure" else known
-        if known.kind == "open" and name.replace(" ", "_") in CATALOGUE:
-            return Column("factor", name.replace(" ", "_"))
-        if said is not None and known.kind == "open":
-            near = nearest(text, [*TITLES, *BESIDE, *names, *CATALOGUE])
-            what = f"`columns` calls {cell[0]} '{text}', which is no figure or setting.{near}"
-            raise Unreadable(source, *cell[1:], what)
-        return known
-    # an export has a hundred columns: those with known names are read, and nothing is asked about the others
-    if name == RUN_NAME:
-        return Column("label")
-    known = column(TRAINER.get(name, name), SETTINGS)
-    # W&B's `Runtime` has no unit, and its documentation says none
-    return Column("ignored") if known.kind in ("open", "timed") else known
-
-
 def _row(
     cells: Sequence[Cell], held: Sequence[Column], header: Sequence[Cell], source: str, at_row: int
 ) -> dict[str, Any]:
@@ -406,7 +312,7 @@ def _row(
             unknown[plain(name)] = plain(text)
         elif one.kind in ("ignored", "open") and may_be_size(plain(name), plain(text)):
             sizes[shortened(plain(name))] = shortened(plain(text))
-        if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None:
+        if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None and math.isfinite(value):
             beside[shortened(plain(name))] = value
         if one.kind in ("label", "factor", "ignored"):
             continue

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 
-from slowstep.audit.read.columns import MEMORY
-from slowstep.audit.read.courses import number
+from slowstep.audit.read.measures import is_measure, number
 from slowstep.audit.read.unit_grammar import TIMES
 
 UNSET = ("", "none", "null", "nan", "-")
@@ -64,9 +64,20 @@ SET_IN_A_UNIT = re.compile(
 )
 """Words of what is set in a unit of time or speed: how often is saved, and what the hardware is."""
 
-MEASURED_AMOUNT = re.compile(r"[-+~≈]?[\d.,]+\s*([%x×]|[a-zµμ]+)", re.IGNORECASE)
-"""A cell that holds a percentage, a ratio, a time or an amount of memory (`+50%`, `1.9x`, `1.2h`, `18 GiB`), by its
-unit. `350M` is a size in millions."""
+SET_AS_AN_AMOUNT = re.compile(
+    r"\b(?:limit|cap|budget|tdp|timeout)\b|\b(?:bucket|chunk|block|shard|buffer)(?: size\w*| [mk]b)?\b|"
+    r"\b(?:save|saving|sav|checkpoint|ckpt|log|logging|eval|sync)\w* (?:interval|every|frequency|period)",
+    re.IGNORECASE,
+)
+"""Words of what is set as an amount with a unit, so that `300W` is no measurement."""
+
+SIZE_OF_A_MODEL = re.compile(
+    r"^(?:(?:model|param\w*|lm|llm) )?size\b|\bparam(?:s|eters?)?\b|\bmodel(?: (?:name|variant|version|type))?$",
+    re.IGNORECASE,
+)
+"""Headers below which `125m` is a size in millions and no time."""
+
+MILLIONS = re.compile(r"\d+(?:\.\d+)? ?m", re.IGNORECASE)
 
 OF_A_TRACKER = re.compile(r"(metrics\.|train/|eval/|test/|system/|perf/|_)", re.IGNORECASE)
 """The first letters of a tracker's columns of metrics."""
@@ -79,15 +90,27 @@ def may_be_setting(header: str, text: str) -> bool:
     """
     if not text or _of_a_result(header):
         return False
-    measured = MEASURED_AMOUNT.fullmatch(text)
-    if measured and measured[1] != "M" and measured[1].lower() in {"%", "x", "×", *TIMES, *MEMORY}:
+    if is_measurement(header, text):
         return False
     return is_word(text) or (text.isdigit() and not OF_A_TRACKER.match(header))
 
 
+def is_measurement(header: str, text: str) -> bool:
+    """Return whether a cell holds a measurement with its unit (`+50%`, `1.2h`, `18 GiB`), and not what is set."""
+    return is_measure(text) and not is_set_amount(header, text)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_set_amount(header: str, text: str) -> bool:
+    """Return whether a header says that an amount with its unit was set, or is the size of a model in millions."""
+    words = re.sub(r"[\s./-]+", " ", WORD.sub(" ", header)).strip()
+    return bool(SET_AS_AN_AMOUNT.search(words) or (MILLIONS.fullmatch(text) and SIZE_OF_A_MODEL.search(words)))
+
+
 def may_be_size(header: str, text: str) -> bool:
     """Return whether a number with decimals may say how the run was made, as `7.0` billions of parameters does."""
-    is_decimal = number(text) is not None and not text.isdigit()
+    value = number(text)
+    is_decimal = value is not None and math.isfinite(value) and not text.isdigit()
     return is_decimal and not _of_a_result(header) and not OF_A_TRACKER.match(header)
 
 

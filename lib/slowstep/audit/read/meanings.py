@@ -1,0 +1,165 @@
+"""The meaning of each column of a table: by its header, by its cells, and by the columns beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from slowstep.audit.read.cells import Cell, bare
+from slowstep.audit.read.clocks import passed_in
+from slowstep.audit.read.columns import (
+    MEASURED,
+    NOTHING,
+    OPTIMIZER_STEP,
+    RUN_NAMES,
+    Column,
+    NoFigures,
+    Unreadable,
+    column,
+    plain,
+    setting_called,
+)
+from slowstep.audit.read.device_cells import of_devices
+from slowstep.audit.read.stated_cells import with_percentages
+from slowstep.audit.read.trainer_state import FIGURES as TRAINER
+from slowstep.audit.read.unknown_columns import UNSET
+from slowstep.audit.relations import TITLES
+from slowstep.audit.run import BESIDE, TIMED
+from slowstep.factors import CATALOGUE
+from slowstep.settings.errors import nearest
+from slowstep.settings.library_arguments import SECTIONS
+
+EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
+"""Headers that an export of an experiment tracker has and a table in a report has not."""
+
+RUN_IDS = {"run id", "run_id", "runid", "run number", "id"}
+"""Columns that tell the runs of a history apart where no other column names them."""
+
+RUN_NAME = "tags.mlflow.runname"
+"""The column of MLflow's run names where runs were searched; its page exports them as `Name`."""
+
+NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
+"""The names of training arguments; where transformers is not installed, those of factors stand for them."""
+
+SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
+"""Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
+
+STATISTIC = re.compile(r"(?<=\w)[ _](?:avg|average|mean|med|median|max|std|p\d\d)$")
+MINIMUM = re.compile(r"(?<=\w)[ _]min$")
+"""Headers of statistics. Beside `iter avg`, `iter min` is a minimum; by itself it would be minutes."""
+
+PATH_OF_TRAINING = re.compile(
+    r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
+)
+"""The path before the name of a speed or a time of training: `perf/tokens_per_sec`. A `train/cost` is a loss."""
+
+
+def by_headers_and_cells(
+    header: Sequence[Cell], body: Sequence[Sequence[Cell]], columns: Mapping[str, str], source: str
+) -> list[Column]:
+    """Return the meaning of each column by its header, and then by its cells where these tell more.
+
+    Unreadable for rows with other cells than the header has.
+    """
+    names = [plain(cell[0]).lower() for cell in header]
+    held = [_column(cell, columns, bool({*names} & EXPORTED), source) for cell in header]
+    _refuse_uneven(header, body, held, source)
+    texts = [[row[i][0] for row in body] for i in range(len(header))]
+    held = [of_devices(one, cells) for one, cells in zip(held, texts, strict=True)]
+    held = [_of_whole_numbers(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
+    held = [with_percentages(one, cells) for one, cells in zip(held, texts, strict=True)]
+    return _without_minima(held, names)
+
+
+def _without_minima(held: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """Return the columns with minima, which stand beside another statistic of the same, as ones that nobody read."""
+    stems = {STATISTIC.sub("", name) for name in names if STATISTIC.search(name)}
+    return [
+        Column("open") if MINIMUM.search(name) and MINIMUM.sub("", name) in stems else one
+        for one, name in zip(held, names, strict=True)
+    ]
+
+
+def ignored(held: Sequence[Column], left_out: Collection[int]) -> list[Column]:
+    """Return the columns with those at the places `left_out` as ignored ones."""
+    return [Column("ignored") if i in left_out else one for i, one in enumerate(held)]
+
+
+def named_once(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]:
+    """Return the columns without Trainer's name of a run where another column names the rows."""
+    own = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in RUN_NAMES}
+    others = any(one.kind == "label" for i, one in enumerate(held) if i not in own)
+    return ignored(held, own) if others else list(held)
+
+
+def with_optimizer(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]:
+    """Return the columns with the optimizer's step as its phase where others are phases, too."""
+    if not any(one.kind == "phase" for one in held):
+        return list(held)
+    return [
+        Column("phase", "optimizer", one.scale)
+        if one.kind == "figure" and OPTIMIZER_STEP.match(plain(cell[0]))
+        else one
+        for one, cell in zip(held, header, strict=True)
+    ]
+
+
+def named_by_ids(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]:
+    """Return the columns of a history with those of runs' numbers as names where no other column names them."""
+    if any(one.kind == "label" for one in held):
+        return list(held)
+    ids = [bare(plain(cell[0])) in RUN_IDS for cell in header]
+    return [Column("label") if own else one for one, own in zip(held, ids, strict=True)]
+
+
+def elapsed_in(
+    header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]
+) -> dict[int, list[float | None]]:
+    """Return the columns that nobody read and that hold the seconds since a run began."""
+    each = {i: passed_in(bare(plain(cell[0])), [row[i][0] for row in body]) for i, cell in enumerate(header)}
+    return {i: times for i, times in each.items() if times and held[i].kind == "open"}
+
+
+def _refuse_uneven(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column], source: str) -> None:
+    """Raise Unreadable for a row with other cells than the header has, such as one that is cut off."""
+    error = Unreadable if any(one.kind in (*MEASURED, "stated") for one in held) else NoFigures
+    for cells in body:
+        if len(cells) != len(header):
+            many = f"{len(header)} cell{'s' * (len(header) != 1)}"
+            raise error(source, cells[0][1], 1, f"expected {many} as in the header, found {len(cells)}")
+
+
+def _of_whole_numbers(one: Column, name: str, cells: Sequence[str]) -> Column:
+    """Return a column that calls a setting in other words as one that nobody read, where its cells are no numbers."""
+    called_otherwise = one.kind == "setting" and setting_called(name) == one.name
+    number = re.compile(r"[\d,]+(?:\.0+)?")
+    fits = all(number.fullmatch(plain(text)) or plain(text).lower() in (*UNSET, *NOTHING) for text in cells)
+    return Column("open") if called_otherwise and not fits else one
+
+
+def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> Column:
+    """Return the meaning of a column by its header; Unreadable if the meaning that was `given` is not known."""
+    said = given.get(plain(cell[0]))
+    text = cell[0] if said is None else said
+    name = bare(plain(text))
+    names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
+    if said is not None or not export:
+        known = column(TRAINER.get(plain(text).lower(), text), names)
+        if said is not None and known.kind == "open":
+            known = column(TRAINER.get(name, name), names)
+        if known.kind == "open" and PATH_OF_TRAINING.match(text):
+            of_path = column(PATH_OF_TRAINING.sub("", text), names)
+            known = of_path if of_path.kind == "figure" and of_path.name.startswith((*TIMED, *BESIDE)) else known
+        if known.kind == "open" and name.replace(" ", "_") in CATALOGUE:
+            return Column("factor", name.replace(" ", "_"))
+        if said is not None and known.kind == "open":
+            near = nearest(text, [*TITLES, *BESIDE, *names, *CATALOGUE])
+            what = f"`columns` calls {cell[0]} '{text}', which is no figure or setting.{near}"
+            raise Unreadable(source, *cell[1:], what)
+        return known
+    # an export has a hundred columns: those with known names are read, and nothing is asked about the others
+    if name == RUN_NAME:
+        return Column("label")
+    known = column(TRAINER.get(name, name), SETTINGS)
+    # W&B's `Runtime` has no unit, and its documentation says none
+    return Column("ignored") if known.kind in ("open", "timed") else known
