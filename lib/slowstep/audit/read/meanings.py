@@ -62,7 +62,8 @@ def by_headers_and_cells(
     Unreadable for rows with other cells than the header has.
     """
     names = [plain(cell[0]).lower() for cell in header]
-    held = [_column(cell, columns, bool({*names} & EXPORTED), source) for cell in header]
+    export = bool({*names} & EXPORTED)
+    held = [_column(cell, columns, export, source) for cell in header]
     _refuse_uneven(header, body, held, source)
     texts = [[row[i][0] for row in body] for i in range(len(header))]
     held = [of_devices(one, cells) for one, cells in zip(held, texts, strict=True)]
