@@ -99,7 +99,7 @@ def trainer(changed: dict[str, object] | None = None, steps: int = STEPS) -> lis
             self.began, self.attached = [], next(self.plan)
             if self.attached:
                 _attach(self.probe)
-            control.should_training_stop = len(blocks) >= 2 * PAIRS + 1
+            control.should_training_stop = len(blocks) >= 2 * PAIRS
 
     heap.settle(settings.freed_memory)
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def plain_loop(width: int) -> list[Block]:
     loader = DataLoader(data, batch_size=samples)
     blocks: list[Block] = []
     plan = _plan()
-    while len(blocks) < 2 * PAIRS + 3:
+    while len(blocks) < 2 * (PAIRS + 1):
         attached, began = next(plan), []
         with ExitStack() as probe:
             if attached:
@@ -162,11 +162,9 @@ def _timed(began: list[float]) -> list[float]:
 
 
 def _pairs(blocks: list[Block]) -> Iterator[tuple[list[float], list[float]]]:
-    """Yield the steps without the probe and with it, of blocks that follow each other."""
-    blocks = blocks[next(i for i, (a, b) in enumerate(pairwise(blocks)) if a.attached != b.attached) :]
-    for one, other in zip(blocks[::2], blocks[1::2], strict=False):
-        if one.attached != other.attached:
-            yield (other.seconds, one.seconds) if one.attached else (one.seconds, other.seconds)
+    """Yield the steps without the probe and with it, of each pair of `_plan`."""
+    for one, other in zip(blocks[::2], blocks[1::2], strict=True):
+        yield (other.seconds, one.seconds) if one.attached else (one.seconds, other.seconds)
 
 
 def cost(blocks: list[Block]) -> dict[str, float]:

@@ -892,12 +892,19 @@ def test_a_step_that_is_no_number_leaves_a_course_readable(step: str) -> None:
     assert [30.0] == [parse(row["figures"]["seconds_per_step"]).middle for row in found if row["figures"]]
 
 
+def by_steps(header: str, cells: str) -> tuple[list[str], Audit]:
+    """Return the cells of a column beside steps that rise, and the audit of its table."""
+    each = cells.split(",") if "," in cells else cells.split()
+    rows = "".join(f"{n}00,{900 - n},{cell}\n" for n, cell in enumerate(each, 1))
+    return each, report(f"step,tokens/s,{header}\n{rows}")
+
+
 @pytest.mark.parametrize(
     ("header", "cells"),
     [
         ("size", "7b 13b 70b"),
         ("model size", "125m 350m 760m"),
-        ("params", "125 M, 350 M, 760 M"),
+        ("params", "125 M,350 M,760 M"),
         ("model", "125m 350m 1.3b"),
         ("power limit", "300W 350W 400W"),
         ("cap", "300W 350W 400W"),
@@ -907,8 +914,7 @@ def test_a_step_that_is_no_number_leaves_a_course_readable(step: str) -> None:
 )
 def test_sizes_and_amounts_that_are_set_tell_runs_apart(header: str, cells: str) -> None:
     """Rows that rise by their steps are no course if a model's size or what is set differs."""
-    each = cells.split(", ") if "," in cells else cells.split()
-    found = report(f"step,tokens/s,{header}\n" + "".join(f"{n}00,{900 - n},{c}\n" for n, c in enumerate(each, 1)))
+    each, found = by_steps(header, cells)
 
     assert [{header: cell} for cell in each] == [dict(run.unknown) for run in found.runs]
 
@@ -924,8 +930,7 @@ def test_sizes_and_amounts_that_are_set_tell_runs_apart(header: str, cells: str)
 )
 def test_amounts_that_training_changes_tell_no_runs_apart(header: str, cells: str) -> None:
     """Their headers do not say that they are set."""
-    each = cells.split(",") if "," in cells else cells.split()
-    found = report(f"step,tokens/s,{header}\n" + "".join(f"{n}00,{900 - n},{c}\n" for n, c in enumerate(each, 1)))
+    _, found = by_steps(header, cells)
 
     assert 1 == len(found.runs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slowstep.audit.figures import COMMA, comma
 from slowstep.audit.read.columns import Unreadable
@@ -54,6 +54,11 @@ def _without_title(rows: list[list[Cell]]) -> list[list[Cell]]:
     alike = wide > 0 and len(rows[wide - 1]) == len(rows[wide])
     is_header = alike and any(number(text) is not None for text, *_ in rows[wide])
     return rows[wide - is_header :]
+
+
+def by_column(header: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[list[str]]:
+    """Return the texts of each column below its header. Each row has as many cells as the header."""
+    return [[row[i][0] for row in body] for i in range(len(header))]
 
 
 def _markdown(lines: list[str]) -> list[list[list[Cell]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from slowstep.audit.read.cells import Cell, bare
+from slowstep.audit.read.cells import Cell, bare, by_column
 from slowstep.audit.read.clocks import passed_in
 from slowstep.audit.read.columns import (
     MEASURED,
@@ -41,6 +41,9 @@ RUN_NAME = "tags.mlflow.runname"
 NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
 """The names of training arguments; where transformers is not installed, those of factors stand for them."""
 
+KEYS = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
+"""The names of all settings that a column may be called by, outside of an export."""
+
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
@@ -65,7 +68,7 @@ def by_headers_and_cells(
     export = bool({*names} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
     _refuse_uneven(header, body, held, source)
-    texts = [[row[i][0] for row in body] for i in range(len(header))]
+    texts = by_column(header, body)
     held = [of_devices(one, cells) for one, cells in zip(held, texts, strict=True)]
     held = [_of_whole_numbers(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     held = [with_percentages(one, cells) for one, cells in zip(held, texts, strict=True)]
@@ -117,8 +120,8 @@ def elapsed_in(
     header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]
 ) -> dict[int, list[float | None]]:
     """Return the columns that nobody read and that hold the seconds since a run began."""
-    each = {i: passed_in(bare(plain(cell[0])), [row[i][0] for row in body]) for i, cell in enumerate(header)}
-    return {i: times for i, times in each.items() if times and held[i].kind == "open"}
+    each = [passed_in(bare(plain(cell[0])), texts) for cell, texts in zip(header, by_column(header, body), strict=True)]
+    return {i: times for i, times in enumerate(each) if times and held[i].kind == "open"}
 
 
 def _refuse_uneven(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column], source: str) -> None:
@@ -143,18 +146,17 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
     said = given.get(plain(cell[0]))
     text = cell[0] if said is None else said
     name = bare(plain(text))
-    names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
     if said is not None or not export:
-        known = column(TRAINER.get(plain(text).lower(), text), names)
+        known = column(TRAINER.get(plain(text).lower(), text), KEYS)
         if said is not None and known.kind == "open":
-            known = column(TRAINER.get(name, name), names)
+            known = column(TRAINER.get(name, name), KEYS)
         if known.kind == "open" and PATH_OF_TRAINING.match(text):
-            of_path = column(PATH_OF_TRAINING.sub("", text), names)
+            of_path = column(PATH_OF_TRAINING.sub("", text), KEYS)
             known = of_path if of_path.kind == "figure" and of_path.name.startswith((*TIMED, *BESIDE)) else known
         if known.kind == "open" and name.replace(" ", "_") in CATALOGUE:
             return Column("factor", name.replace(" ", "_"))
         if said is not None and known.kind == "open":
-            near = nearest(text, [*TITLES, *BESIDE, *names, *CATALOGUE])
+            near = nearest(text, [*TITLES, *BESIDE, *KEYS, *CATALOGUE])
             what = f"`columns` calls {cell[0]} '{text}', which is no figure or setting.{near}"
             raise Unreadable(source, *cell[1:], what)
         return known

@@ -242,8 +242,9 @@ def _said_in(line: str) -> Iterator[Said]:
     line = GROUPED.sub(lambda match: match[0].replace(" ", ""), line)
     said, rest = _with_units(line)
     yield from said
-    yield from _took(rest)
-    rest = TOOK.sub(";", rest)
+    if " in " in rest or "took" in rest:
+        yield from _took(rest)
+        rest = TOOK.sub(";", rest)
     if "fu" in rest.lower():
         yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
     yield from _named(rest, line)
@@ -277,7 +278,7 @@ def _with_units(line: str) -> tuple[list[Said], str]:
 
 def _took(line: str) -> Iterator[Said]:
     """Yield the speeds that a line says as the time of some steps or an epoch."""
-    for match in TOOK.finditer(line) if " in " in line or "took" in line else ():
+    for match in TOOK.finditer(line):
         what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
         said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
         before = line[: match.start()]

@@ -38,8 +38,7 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
     """Return a ratio that a cell states, `1.35x`, `+35 %` or an efficiency of `91 %`; None for anything else.
 
     A speed-up of `135 %` may be either of two things, and is read only where the column tells which, or where it says
-    `faster`. ValueError for a
-    comma that could be a decimal point.
+    `faster`. ValueError for a comma that could be a decimal point.
     """
     found = RATIO.fullmatch(_said(cell))
     if is_base(cell):

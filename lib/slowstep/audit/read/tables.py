@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import COMMA, parse
-from slowstep.audit.read.cells import Cell, bare, tables_in
+from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
 from slowstep.audit.read.columns import (
     MEASURED,
@@ -149,8 +149,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
     if own:
-        names, texts = [plain(cell[0]) for cell in header], [[row[i][0] for row in body] for i in range(len(header))]
-        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, texts)]}
+        names = [plain(cell[0]) for cell in header]
+        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, by_column(header, body))]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
 
@@ -161,7 +161,7 @@ def _clocks(
 
     Unreadable if nothing else is measured, and no column of steps says what lies between two of them.
     """
-    cells = [[row[i][0] for row in body] for i in range(len(header))]
+    cells = by_column(header, body)
     each = {i: points_in_time(plain(cell[0]), cells[i]) for i, cell in enumerate(header)}
     found = {i: times for i, times in each.items() if times and held[i].kind not in ("label", "setting")}
     if {plain(cell[0]).lower() for cell in header} & METRIC_NAMES:
