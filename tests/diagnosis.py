@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from family import descendants, living, words
+
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 180.0
 
@@ -36,12 +38,12 @@ def run_interrupted(outputs: Path) -> Interrupted:
     _wait(lambda: len(list(comparisons.glob("[0-9a-f]*.json"))) >= 2)
     family: list[psutil.Process] = []
     while len(family) < 4 and run.poll() is None:  # trials live only now and then
-        family = psutil.Process(run.pid).children(recursive=True)
+        family = descendants(run.pid)
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
-    _wait(lambda: not _alive(family), 30.0)
+    _wait(lambda: not living(family), 30.0)
     kept = {p: (p.read_text(), p.stat().st_mtime_ns) for p in comparisons.glob("[0-9a-f]*.json")}
-    survivors = _alive(family)
+    survivors = [words(process)[:120] for process in living(family)]
     return Interrupted(
         outputs=outputs,
         family=[p.pid for p in family],
@@ -49,17 +51,6 @@ def run_interrupted(outputs: Path) -> Interrupted:
         kept=kept,
         status=subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode,
     )
-
-
-def _alive(family: list[psutil.Process]) -> list[str]:
-    found = []
-    for process in family:
-        try:
-            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(process.cmdline())[:120])
-        except psutil.Error:
-            continue
-    return found
 
 
 def _wait(condition: object, patience: float = PATIENCE) -> bool:

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 import workloads_that_misbehave as w
+from family import descendants, living, words
 from slowstep.factors import Arm
 from slowstep.launch import guarded_process
 from slowstep.launch.probe_entry import LIBRARY
@@ -64,7 +65,7 @@ def fate(trial: TrialProcess, steps: int = 6) -> Failed:
 
 def of(trial: TrialProcess) -> list[psutil.Process]:
     """Every process that a trial has started, wherever it stands."""
-    return psutil.Process(trial.guard).children(recursive=True)
+    return descendants(trial.guard)
 
 
 def wait(condition: Callable[[], object]) -> bool:
@@ -73,11 +74,6 @@ def wait(condition: Callable[[], object]) -> bool:
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)
     return bool(condition())
-
-
-def living(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that have not ended; one that only waits to be collected has."""
-    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
 # -- nothing outlives a trial --
@@ -275,7 +271,7 @@ def test_what_escapes_ends_when_the_kit_is_killed(arm: Make, budget: Budget, tmp
     )
     try:
         family = [psutil.Process(int(pid)) for pid in owner.stdout.readline().split()]
-        escaped = [p for p in family if w.ESCAPED in p.cmdline()]
+        escaped = [p for p in family if w.ESCAPED in words(p).split()]
     finally:
         owner.kill()
         owner.wait()
@@ -399,7 +395,7 @@ def test_a_log_is_never_written_through_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "status", "words"),
+    ("workload", "status", "expected"),
     [
         (w.WorkerRaises, Status.CRASHED, ["ValueError: row ", "has no text", "loader worker", "in raises"]),
         (w.WorkerRaisesKey, Status.CRASHED, ["KeyError: 'text'", "in raises_key"]),
@@ -412,14 +408,14 @@ def test_a_log_is_never_written_through_a_link(tmp_path: Path) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_worker_is_heard(
-    workload: type, status: Status, words: list[str], started: Callable[..., TrialProcess], arm: Make
+    workload: type, status: Status, expected: list[str], started: Callable[..., TrialProcess], arm: Make
 ) -> None:
     """A loader worker's own last line is the reason, with its place; a worker that was killed is said to be."""
     trial = started(arm(workload, WORKERS))
     failed = fate(trial, steps=10)
 
     assert status is failed.status
-    assert [] == [word for word in words if word not in failed.reason]
+    assert [] == [word for word in expected if word not in failed.reason]
     assert "Traceback" in trial.log.read_text(encoding="utf-8")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from family import descendants, living, words
 from slowstep.cli.main import main
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import versions
@@ -45,11 +46,6 @@ def wait(condition: Callable[[], object]) -> bool:
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)
     return bool(condition())
-
-
-def living(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that have not ended; one that only waits to be collected has."""
-    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
 def made(folder: Path) -> list[Path]:
@@ -87,8 +83,8 @@ def run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 def diagnose(of: Path, tmp_path: Path) -> list[str]:
     """The arguments of a diagnosis of a program or of a parameter file."""
-    words = ["-m", "slowstep.cli", "diagnose", "--outputs", str(tmp_path / "outputs")]
-    return [*words, "--", sys.executable, str(of)] if of.suffix == ".py" else [*words, str(of)]
+    start = ["-m", "slowstep.cli", "diagnose", "--outputs", str(tmp_path / "outputs")]
+    return [*start, "--", sys.executable, str(of)] if of.suffix == ".py" else [*start, str(of)]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +121,7 @@ def test_a_diagnosis_ends_when_it_is_told_to(
     """It says so, its status tells the signal, and neither process nor temporary folder is left."""
     process = run(*diagnose(of, tmp_path))
     began = wait(lambda: list((tmp_path / "tmp").glob("slowstep-trial-*")))
-    family = psutil.Process(process.pid).children(recursive=True)
+    family = descendants(process.pid)
     for number in signals:
         process.send_signal(number)
         time.sleep(0.02)
@@ -178,7 +174,7 @@ def test_a_notebook_kernel_ends_when_it_is_told_to(trained: Arm, budget: Budget,
         )
         pid = kernel.provisioner.pid
         began = wait(lambda: list((tmp_path / "logs").glob("*")))
-        family = psutil.Process(pid).children(recursive=True)
+        family = descendants(pid)
         os.kill(pid, signal.SIGTERM)
 
         assert began
@@ -211,9 +207,8 @@ def test_nothing_outlives_a_survey(
     """However slowstep ends meanwhile, the program ends with what it started, and its folder is gone."""
     (program := tmp_path / "serves.py").write_text(SERVES)
     process = run(*diagnose(program, tmp_path))
-    own = psutil.Process(process.pid)
-    began = wait(lambda: any("sleep" in each.cmdline() for each in own.children(recursive=True)))
-    family = own.children(recursive=True)
+    began = wait(lambda: any("sleep" in words(each).split() for each in descendants(process.pid)))
+    family = descendants(process.pid)
     process.send_signal(number)
     _, said = process.communicate(timeout=SOON)
 
@@ -232,10 +227,9 @@ def test_nothing_is_left_of_a_survey_in_which_somebody_is_killed(
     """Guard or program: slowstep says that it ended, and ends what is left."""
     (program := tmp_path / "serves.py").write_text(SERVES)
     process = run(*diagnose(program, tmp_path))
-    own = psutil.Process(process.pid)
-    began = wait(lambda: any("sleep" in each.cmdline() for each in own.children(recursive=True)))
-    family = own.children(recursive=True)
-    next(each for each in family if victim in " ".join(each.cmdline())).kill()
+    began = wait(lambda: any("sleep" in words(each).split() for each in descendants(process.pid)))
+    family = descendants(process.pid)
+    next(each for each in family if victim in words(each)).kill()
     _, said = process.communicate(timeout=SOON)
 
     assert began
