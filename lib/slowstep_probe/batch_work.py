@@ -46,10 +46,12 @@ def _kept(mask: Any, ids: torch.Tensor) -> Any:
     A mask that is added to scores, or one of each two tokens, says something else. One that keeps nothing marks what is
     padding.
     """
-    if not isinstance(mask, torch.Tensor) or mask.shape != ids.shape:
+    if not isinstance(mask, torch.Tensor) or mask.shape != ids.shape or not mask.numel():
         return None
-    kept = torch.count_nonzero(mask)
-    return _here(torch.where((mask < 0).any() | (kept == 0), UNKNOWN, kept))
+    kept, lowest = torch.count_nonzero(mask), mask.min()
+    if kept.device.type == "cpu":  # each operation takes a while beside a short step
+        return int(kept) or None if lowest.item() >= 0 else None
+    return torch.where((lowest < 0) | (kept == 0), UNKNOWN, kept)
 
 
 def _here(count: torch.Tensor) -> Any:
