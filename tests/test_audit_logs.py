@@ -799,6 +799,7 @@ def test_a_validation_that_a_number_follows_is_none_of_training(tmp_path: Path) 
         ("data loading: 0.01 s | 412 samples/s", "samples_per_second"),
         ("dataset: c4 | step {n} | 412 samples/s", "samples_per_second"),
         ("caching: 0.01 s | 412 samples/s", "samples_per_second"),
+        ("cached: 12 GiB | step {n} | loss 2.31 | 412 samples/s", "samples_per_second"),
         ("step {n} | error 0.31 | mAP: 0.42 | 412 samples/s", "samples_per_second"),
         ("step {n} | error 0.31 | map 0.42, 412 samples/s", "samples_per_second"),
         ("mAP: 0.42 | 412 samples/s", "samples_per_second"),

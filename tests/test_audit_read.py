@@ -10,6 +10,7 @@ import string
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 from slowstep.audit import Audit, FindingKind, audit
 from slowstep.audit.read import Unreadable, read_file, read_table
@@ -197,6 +198,45 @@ def test_of_bars_those_of_training_count(text: str, figures: list[dict], tmp_pat
     path.write_text(text)
 
     assert figures == [row["figures"] for row in read_file(path)]
+
+
+DRAWN_ANEW = {
+    "loss: {loss:.4f}": "loss: {loss:.4f}",
+    "Epoch: {epoch} | loss: {loss:.4f}, lr: 1e-04 ": "Epoch: {epoch} | val_loss: {loss:.4f} ",
+    "[Train] Epoch {epoch}/2 [loss={loss:.3f} acc={accuracy:.1f}%]": "[Val] Epoch {epoch}/2 [loss={loss:.3f}]",
+    "Epoch {epoch}: train_loss={loss:.3f} mem: 3.2GB": "Epoch {epoch}: val_loss={loss:.3f} mem: 3.2GB",
+    "Epoch {epoch} (loss: nan)": "Eval (loss: nan)",
+    "{epoch}|{step}|Loss: {loss}": "Evaluating loss {loss}",
+    "Train dataloader": "Val dataloader",
+}
+"""Descriptions of a training's bars, with those of the evaluations behind each epoch."""
+
+
+@pytest.mark.parametrize(("training", "evaluation"), DRAWN_ANEW.items())
+def test_a_description_that_holds_the_last_loss_is_one_bar_s(training: str, evaluation: str, tmp_path: Path) -> None:
+    """Each bar says another loss, and the evaluation's bars, which are ten times as fast, are none of training."""
+
+    def drawn(description: str, epoch: int, total: int, seconds: float) -> str:
+        bars = []
+        for n in range(1, total + 1):
+            told = description.format(epoch=epoch, loss=3 / (n + epoch), accuracy=n, step=n + total * (epoch - 1))
+            bars.append(tqdm.format_meter(n, total, n * seconds, prefix=told))
+        return "\r".join(bars) + "\n"
+
+    path = tmp_path / "train.log"
+    path.write_text("".join(drawn(training, e, 40, 0.5) + drawn(evaluation, e, 8, 0.05) for e in (1, 2)))
+    paces = [row["figures"]["steps_per_second"] for row in read_file(path)]
+
+    assert {"2.00"} == {pace for each in paces for pace in ([each] if isinstance(each, str) else each)}
+
+
+def test_bars_that_may_as_well_be_an_evaluation_s_are_asked_about(tmp_path: Path) -> None:
+    """Two bars of each epoch differ in their metrics alone."""
+    path = tmp_path / "train.log"
+    each = [f"Epoch {epoch} {metric}: 0.5{epoch}1" for epoch in (1, 2) for metric in ("loss", "acc")]
+    path.write_text("".join(bars(20, "2.00s/it", name + ":") for name in each))
+    with pytest.raises(Unreadable, match="which are training"):
+        read_file(path)
 
 
 END = "{'train_runtime': RUNTIME, 'train_samples_per_second': 80.0, 'train_steps_per_second': 2.5}\n"

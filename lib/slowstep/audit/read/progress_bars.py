@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from slowstep.audit.read.bar_names import bar_name
 from slowstep.audit.read.columns import Unreadable, encoding_of
-from slowstep.audit.read.launcher_prefixes import is_prefix, prefixes_in
+from slowstep.audit.read.launcher_prefixes import prefixes_in
 from slowstep.audit.read.stretches import MANY, Pace, Stretch, pace_of
 
 PIECE = 1 << 20
@@ -43,12 +44,6 @@ BAR = re.compile(
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
 
-NAME = re.compile(r"(?:[^:|\[\]{}]|\[[^:|\[\]{}<]{1,20}\])*\Z")
-"""A bar's name, which may hold words in brackets (`Epoch 1/2 [train]`), behind an earlier bar or a line of the log."""
-
-OF_EPOCH = re.compile(r"(?P<number>\d{1,5})/(?P<all>\d{1,5}) [\d.]+[KMGT]?B? ")
-"""The beginning of a bar's name that holds the epoch and what was measured in it: `1/3 4.21G 1.234 37 640`."""
-
 PERCENT = re.compile(r"\d+%$")
 
 END_WORD = re.compile(r"""(["'])train_runtime\1|\*{3,} train metrics \*{3,}""")
@@ -63,8 +58,6 @@ BEGINNING = 1 << 16
 
 WIDEST = 400
 """The most characters of a bar before its count."""
-
-LONGEST_NAME = 60
 
 LARGEST = 10**15
 """The largest count that is kept; a larger one is none of a training."""
@@ -115,7 +108,7 @@ def scan(path: Path) -> Scanned:
             head = _head_of_drawn(before) if found["bare_pace"] else _head(before)
             pace = pace_of(found["pace"] or found["bare_pace"], found["unit"] or found["bare_unit"])
             if pace and head is not None:
-                _add(stretches, found, _name(head, prefixes or ()), began, pace)
+                _add(stretches, found, bar_name(head, prefixes or ()), began, pace)
         position = max(0, ends_from - began)
         while (match := END_WORD.search(buffer, position)) and match.start() < whole:
             word = match.start()
@@ -210,17 +203,3 @@ def _head_of_drawn(before: str) -> str | None:
     """Return what stands before the percentage of a bar without brackets; None if no bar is drawn there."""
     drawn = DRAWN.fullmatch(before)
     return drawn["head"].rstrip() if drawn else None
-
-
-def _name(head: str, prefixes: Collection[str]) -> str:
-    """Return the name of a bar from what stands before its percentage, `Epoch 1/3:`; empty if it has none.
-
-    What a launcher writes before each line is none. `prefixes` are the hosts and processes that it names there.
-    """
-    if not head.endswith(":") or is_prefix(head[:-1], prefixes):
-        return ""
-    name = " ".join(NAME.search(head[:-1])[0].split())
-    epoch = OF_EPOCH.match(name)
-    if epoch:
-        return f"Epoch {epoch['number']}/{epoch['all']}"
-    return name if len(name) <= LONGEST_NAME else ""

@@ -1,0 +1,64 @@
+"""The name of a progress bar, by which the bars of a training are told from others, and those of its epochs from each
+other.
+
+A description may be drawn anew with each bar, since it holds the last loss: `Epoch 1 | loss: 1.8231`. What changes in
+it names nothing, but may say that the bar is an evaluation's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from slowstep.audit.read.launcher_prefixes import is_prefix
+
+LONGEST = 60
+
+WORDS = r"\[[^:|\[\]{}<]{1,20}\]"
+OF_SOMETHING = rf"(?<=[A-Za-z]):(?=\s?\d{{1,5}}(?:/\d{{1,5}})?(?:\s?{WORDS})?\Z)"
+NAME = re.compile(rf"(?:[^:|\[\]{{}}]|{WORDS}|{OF_SOMETHING})*\Z")
+"""A bar's name, which may hold words in brackets (`Epoch 1/2 [train]`) and the number of something (`Epoch: 1/2`),
+behind an earlier bar or a line of the log."""
+
+DECIMAL = r"[-+]?(?:\d{0,12}\.\d{1,20}(?:e[-+]?\d{1,3})?|\d{1,3}e[-+]?\d{1,3}|nan|inf)(?:\s?(?:%|[kMGT]i?B?|m?s))?"
+METRIC = re.compile(
+    rf"[\s,;|(\[]*(?:(?P<name>[A-Za-z][\w./-]{{0,30}})\s?[:= ]\s?{DECIMAL}|(?<=\|)\s?\d{{1,12}})[)\]]?\Z", re.IGNORECASE
+)
+"""A metric, or a count of steps, at the end of a description. A whole number that is called something may name a bar:
+`Epoch: 3`."""
+
+OF_EVALUATION = re.compile(r"(?:eval|val(?:id(?:ation)?)?|test|dev)(?![a-z])", re.IGNORECASE)
+"""The beginning of a metric's name."""
+
+OF_EPOCH = re.compile(
+    r"(?:\A|[:\]]) ?(?:(?P<of_all>\d{1,5}/\d{1,5}) [\d.]+[KMGT]?B? |(?P<first>\d{1,5})\|\d{1,12}\|[Ll]oss: )[^:|]*\Z"
+)
+"""A description that holds the epoch and what was measured in it: `1/3 4.21G 1.234 37 640` of Ultralytics,
+`1|120|Loss: 1.8231` of torchtune."""
+
+
+def bar_name(head: str, prefixes: Collection[str]) -> str:
+    """Return the name of a bar from what stands before its percentage, `Epoch 1/3:`; empty if it has none.
+
+    What a launcher writes before each line is none. `prefixes` are the hosts and processes that it names there.
+    """
+    if not head.endswith(":") or is_prefix(head[:-1], prefixes):
+        return ""
+    description = " ".join(head[:-1].split())
+    epoch = OF_EPOCH.search(description)
+    if epoch:
+        return f"Epoch {epoch['of_all'] or epoch['first']}"
+    lasting, metrics = _without_metrics(description)
+    name = NAME.search(lasting)[0].strip()
+    if metrics and (evaluation := OF_EVALUATION.match(metrics[0])):
+        name = f"{name} {evaluation[0]}".strip()
+    return name if len(name) <= LONGEST else ""
+
+
+def _without_metrics(description: str) -> tuple[str, list[str]]:
+    """Return a description up to the metrics at its end, and their names in the order in which they stand there."""
+    names: list[str] = []
+    while found := METRIC.search(description):
+        names[:0] = [found["name"]] if found["name"] else []
+        description = description[: found.start()].rstrip(" :,;|-")
+    return description, names
