@@ -27,8 +27,8 @@ METRIC = re.compile(
 """A metric, or a count of steps, at the end of a description. A whole number that is called something may name a bar:
 `Epoch: 3`."""
 
-OF_EVALUATION = re.compile(r"(?:eval|val(?:id(?:ation)?)?|test|dev)(?![a-z])", re.IGNORECASE)
-"""The beginning of a metric's name."""
+OF_EVALUATION = re.compile(r"(?:.* )?(?:eval|val(?:id(?:ation)?)?|test|dev)(?:[_./-][\w./-]*)?", re.IGNORECASE)
+"""A name that ends with that of an evaluation's metric."""
 
 OF_EPOCH = re.compile(
     r"(?:\A|[:\]]) ?(?:(?P<of_all>\d{1,5}/\d{1,5}) [\d.]+[KMGT]?B? |(?P<first>\d{1,5})\|\d{1,12}\|[Ll]oss: )[^:|]*\Z"
@@ -50,9 +50,17 @@ def bar_name(head: str, prefixes: Collection[str]) -> str:
         return f"Epoch {epoch['of_all'] or epoch['first']}"
     lasting, metrics = _without_metrics(description)
     name = NAME.search(lasting)[0].strip()
-    if metrics and (evaluation := OF_EVALUATION.match(metrics[0])):
-        name = f"{name} {evaluation[0]}".strip()
+    if metrics and shows_evaluation(metrics[0]):
+        name = f"{name} {metrics[0]}".strip()
     return name if len(name) <= LONGEST else ""
+
+
+def shows_evaluation(name: str) -> bool:
+    """Return whether the description of a bar of this name begins with an evaluation's metric.
+
+    Beside bars that do not, it is an evaluation's. A training's may show what the last evaluation came to.
+    """
+    return bool(OF_EVALUATION.fullmatch(name))
 
 
 def _without_metrics(description: str) -> tuple[str, list[str]]:

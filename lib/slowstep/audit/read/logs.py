@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import parse
+from slowstep.audit.read.bar_names import shows_evaluation
 from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.midway import changed_midway, without_whole_times
@@ -145,6 +146,7 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     # Trainer's own bar counts steps, and one of samples beside its last words is of what came before
     own = own or [s for s in inner if _of_training(s.name) and not ends]
     own = own or [s for s in inner if s.counts == "token" and not s.name]
+    own = [s for s in own if not shows_evaluation(s.name)] or own
     if not own:
         return []
     said = _said_totals(own, ends)
