@@ -771,6 +771,33 @@ def test_processes_behind_a_launchers_prefix_are_one_training(tmp_path: Path) ->
     assert [{"seconds_per_step": "2.00", "steps": 100}] == read(drawn, tmp_path)
 
 
+# -- bars of a part of the steps --
+
+WORDS_OF_ALL = "{'train_runtime': 312.4, 'train_samples_per_second': 25.6, 'train_steps_per_second': 1.6}"
+WHOLE = {"samples_per_second": "25.6", "steps_per_second": "1.6", "seconds": "312.4"}
+FIRST_BAR, OF_A_HALF = "  3%|##| 15/500 [00:20<10:47,  1.33s/it]", " 50%|##| 250/500 [05:32<05:32,  1.33s/it]"
+
+
+@pytest.mark.parametrize(
+    ("text", "figures", "asked"),
+    [
+        ([FIRST_BAR, WORDS_OF_ALL], [WHOLE], ["are the later bars missing"]),
+        ([WORDS_OF_ALL, FIRST_BAR], [WHOLE], ["are the later bars missing"]),  # one stream behind the other
+        ([OF_A_HALF, WORDS_OF_ALL], [{"seconds_per_step": "1.33"}], ["are they of a resumed run"]),
+        ([WORDS_OF_ALL, FIRST_BAR.replace("500", "900")], [WHOLE, {"seconds_per_step": "1.33"}], [""]),
+    ],
+)
+def test_bars_of_the_first_steps_are_not_the_speed_of_all(
+    text: list[str], figures: list[dict], asked: list[str], tmp_path: Path
+) -> None:
+    """Trainer's last words are over all steps. Those of another training are a row of their own."""
+    (tmp_path / "train.log").write_text("\n".join(text) + "\n")
+    rows = read_file(tmp_path / "train.log")
+
+    assert figures == [{k: v for k, v in row["figures"].items() if k != "samples_per_step"} for row in rows]
+    assert all(word in " ".join(question for row in rows for question in row["questions"]) for word in asked)
+
+
 # -- words that are of training after all --
 
 

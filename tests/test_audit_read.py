@@ -242,16 +242,19 @@ def test_bars_that_may_as_well_be_an_evaluation_s_are_asked_about(tmp_path: Path
 END = "{'train_runtime': RUNTIME, 'train_samples_per_second': 80.0, 'train_steps_per_second': 2.5}\n"
 
 
-def one_second_steps(first: int, last: int, total: int = 1000) -> str:
-    """A part of a training."""
-    return "".join(f"\r {n * 100 // total}%|##| {n}/{total} [00:09<01:00,  1.00s/it]" for n in range(first, last + 1))
+def one_second_steps(first: int, last: int, total: int = 1000, begun: int = 0) -> str:
+    """A part of a training, of which the program that draws the bars had so many steps before it began."""
+    return "".join(
+        f"\r {n * 100 // total}%|##| {n}/{total} [{clock(n - begun)}<01:00,  1.00s/it]"
+        for n in range(first, last + 1)
+    )
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 400), (601, 1000)])
 def test_a_part_of_a_training_is_not_the_whole(first: int, last: int, tmp_path: Path) -> None:
     """Stopped early or resumed, 400 steps took 400 seconds, and Trainer's bar is one of 1000."""
     path = tmp_path / "train.log"
-    path.write_text(one_second_steps(first, last) + "\n" + END.replace("RUNTIME", "400.0"))
+    path.write_text(one_second_steps(first, last, begun=first - 1) + "\n" + END.replace("RUNTIME", "400.0"))
     found = audit(report(files=[str(path)]))
     (row,) = read_file(path)
 

@@ -37,6 +37,9 @@ IN_BOX = re.compile(r"\s*[|+].*[|+]\s*$")
 OFF = 0.01
 """The share by which steps computed from a rounded speed may be off, and the share that a training's bars may miss."""
 
+PART = 0.5
+"""The share of a training's time that bars hold which tell its speed beside other last words."""
+
 MANY = 5
 """The most totals that a message names."""
 
@@ -98,13 +101,10 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     ends = told_once(ends, [stretch.at for stretch in log.stretches])
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
     _refuse_bare_epochs(trainings, path)
-    boundaries = [*(training.at for training in trainings), math.inf]
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
-    found = [
-        _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), known)
-        for training, (first, last) in zip(trainings, pairwise(boundaries), strict=True)
-    ]
-    found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log, beside_box)]
+    before, own = _with_ends(trainings, ends)
+    found = [*((figures, []) for figures in before), *(_row(training, end, known) for training, end in own)]
+    found = found or [_spoken(path, log, beside_box)]
     return [
         {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
         for figures, questions in found
@@ -114,6 +114,27 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
 def _ends(each: Sequence[Said], path: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return the figures of Trainer's last words, where they say some, with their places in the log."""
     return [(at, figures) for at, figures in (last_words(said, path) for said in each) if figures]
+
+
+def _with_ends(
+    trainings: Sequence[Training], ends: Sequence[tuple[int, dict[str, Any]]]
+) -> tuple[list[dict[str, Any]], list[tuple[Training, dict[str, Any]]]]:
+    """Return the last words of trainings without bars, before those with bars, and these with their own last words.
+
+    Where the two streams of a program stand one behind the other, the only training's last words come before its bar.
+    """
+    first = trainings[0].at if trainings else math.inf
+    before = [figures for at, figures in ends if at < first]
+    boundaries = [*(training.at for training in trainings), math.inf]
+    own = [next((said for at, said in reversed(ends) if a <= at < b), {}) for a, b in pairwise(boundaries)]
+    if len(before) == len(trainings) == 1 and not own[0] and _counts_all(before[0], trainings[0]):
+        before, own = [], before
+    return before, list(zip(trainings, own, strict=True))
+
+
+def _counts_all(end: dict[str, Any], training: Training) -> bool:
+    """Return whether last words say a time and speeds, over as many steps as a bar goes up to."""
+    return math.isfinite(steps_of(end)) and counts_as_many(end, training.total, of_epoch=False, off=OFF)
 
 
 def _spoken(path: Path, log: Scanned, beside_box: bool) -> tuple[dict[str, Any], list[str]]:
@@ -272,6 +293,8 @@ def _row(training: Training, end: dict[str, Any], known: bool) -> tuple[dict[str
         long = [part for part in training.parts if part[-1].last - part[0].first > BEHIND * training.total]
         return found | (_paces(long) if len(long) > 1 else {}), questions
     missing = max(training.stretches[0].first, training.total - training.stretches[-1].last)
+    if known and missing > training.room and _is_faster_than_its_bars(training, middle, end):
+        return _faster_than_its_bars(training, middle, end, found, questions)
     if missing > training.room or not known:
         return found, questions
     found |= _count(f"{middle.counts}s", training.total)
@@ -299,6 +322,34 @@ def _slower_later(training: Training, pace: Pace, seconds: str) -> list[str]:
     return [
         f"its later steps, which count, are slower at {pace.text} {title} than its clock allows for all: what changed?"
     ]
+
+
+def _is_faster_than_its_bars(training: Training, pace: Pace, end: dict[str, Any]) -> bool:
+    """Return whether all steps took less by Trainer's last words than they would at the pace of some of them."""
+    if not _counts_all(end, training):
+        return False
+    shown = parse(pace.text)
+    least = (shown if pace.quantity.startswith("seconds") else 1 / shown).low
+    return least * training.total > (1 + BEHIND) * parse(end["seconds"]).middle + CLOCKS
+
+
+def _faster_than_its_bars(
+    training: Training, pace: Pace, end: dict[str, Any], found: dict[str, Any], questions: list[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the figures of such a training, and questions: by its bars, or by the last words if these hold more time.
+
+    A training that was stopped early, or resumed, has last words that count steps which it did not make.
+    """
+    last, clock = training.stretches[-1].last, training.stretches[-1].elapsed[-1]
+    seconds = parse(end["seconds"]).middle
+    shown = f"its bars go up to step {last:,} of {training.total:,}, after {clock:,} s"
+    if clock < PART * seconds:
+        why = "where all steps took less by Trainer's last words, which count: are the later bars missing?"
+        return end, [*questions, f"{shown}, and show {pace.text} {TITLES.get(pace.quantity, pace.quantity)}, {why}"]
+    if clock > seconds + CLOCKS:
+        told = f"{shown}, and Trainer's last words count all steps within {end['seconds']} s"
+        return found, [*questions, f"{told}: are they of a resumed run? The bars count"]
+    return found, questions
 
 
 def _count(quantity: str, count: int) -> dict[str, Any]:
