@@ -245,8 +245,7 @@ END = "{'train_runtime': RUNTIME, 'train_samples_per_second': 80.0, 'train_steps
 def one_second_steps(first: int, last: int, total: int = 1000, begun: int = 0) -> str:
     """A part of a training, of which the program that draws the bars had so many steps before it began."""
     return "".join(
-        f"\r {n * 100 // total}%|##| {n}/{total} [{clock(n - begun)}<01:00,  1.00s/it]"
-        for n in range(first, last + 1)
+        f"\r {n * 100 // total}%|##| {n}/{total} [{clock(n - begun)}<01:00,  1.00s/it]" for n in range(first, last + 1)
     )
 
 

@@ -312,7 +312,7 @@ def test_the_report_names_what_its_own_records_show_removed() -> None:
             "dataloader_num_workers=x acts on it, and there was no time to try it.",
         ),
         ("dataloader_num_workers", True, "No change tested here removes it; fix it in that code."),
-        ("torch_compile", False, "No change tested here removes it; fix it in that code."),  # it acts on everything
+        ("torch_compile", False, "No change was tested here; fix it in that code."),  # it acts on everything
     ],
 )
 def test_what_was_not_reached_was_not_tried_in_vain(factor: str, tried: bool, said: str) -> None:
@@ -324,6 +324,15 @@ def test_what_was_not_reached_was_not_tried_in_vain(factor: str, tried: bool, sa
     assert ("no change that acts on it was reached" in cause.text) == ("no time" in said)
     (in_code,) = causes([replace(one, effect=None)], [replace(found(data=0.6)[0], comparable=False)], MINIMUM)
     assert "fix it in that code" in in_code.text
+
+
+def test_nothing_is_said_of_changes_before_one_was_tried() -> None:
+    """While measuring goes on there are no verdicts: neither does a change explain the time, nor does none."""
+    (cause,) = causes([], found(data=0.6), MINIMUM)
+
+    assert "no change was tried so far" in cause.text
+    assert "Look at that code." in cause.text
+    assert "No change tested" not in cause.text
 
 
 def test_a_change_explains_what_it_takes_away() -> None:

@@ -10,6 +10,7 @@ from slowstep.launch.surveyed_run import why_no_step
 from slowstep.launch.surveyor import SurveyRecord
 from slowstep.text.numbers import percentage
 from slowstep.text.phases import PHASE_NAMES
+from slowstep.wording.words import duration
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, way_of
 
 SHOWN_OPTIONS = 12
@@ -123,7 +124,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     parts = f", {told['micro_batches']} micro-batches each" if told["micro_batches"] > 1 else ""
     yield (
         "step",
-        f"{len(times)} were seen, {middle * 1e3:.3g} ms each (median){parts}; "
+        f"{len(times)} were seen, {duration(middle)} each (median){parts}; "
         f"the first after {seen.first_step_boundary:.1f} s",
     )
     shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}

@@ -167,7 +167,7 @@ def facts(baseline: Baseline) -> Table:
 def _block_length(found: BlockLength) -> str:
     """Return how long blocks are at least, and what that follows from."""
     noise = f"a step's noise is {share(found.step_noise)}, that of a turn {share(found.drift)}"
-    least = f"{duration(found.seconds)} or `budget.block_steps_min` steps, whichever is longer"
+    least = f"{duration(found.seconds)} or budget.block_steps_min steps, whichever is longer"
     return f"{least}: {noise}, and a turn costs {duration(found.turn_seconds)}"
 
 

@@ -92,6 +92,8 @@ def phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], lim
         explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
         if not_reached(suspect, verdicts) and not was_tried(suspect, verdicts):
             explained = "no change that acts on it was reached"
+        elif not _some_were_tried(verdicts):  # measuring goes on, or there was no time
+            explained = "no change was tried so far"
     left = speed_up(stays)
     what_stays = f"{_lost(suspect, left, f', and {explained}', 'what stays')} {beyond}"
     today = (
@@ -189,9 +191,16 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> 
         if len(waiting) == 1:
             return f"{names} acts on it, and there was no time to try it."
         return f"{names} act on it, and there was no time to try them."
-    if suspect.consists_of:
-        return f"No change tested here removes {what}; fix it in that code."
-    return f"No change tested here removes {what}: look at what your code does there."
+    if not verdicts:
+        return "Look at that code." if suspect.consists_of else "Look at what your code does there."
+    removes = f"No change tested here removes {what}" if _some_were_tried(verdicts) else "No change was tested here"
+    return (
+        f"{removes}; fix it in that code." if suspect.consists_of else f"{removes}: look at what your code does there."
+    )
+
+
+def _some_were_tried(verdicts: Sequence[Verdict]) -> bool:
+    return not all(v.untried for v in verdicts)
 
 
 def _outcome(v: Verdict) -> str:
