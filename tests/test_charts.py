@@ -18,13 +18,14 @@ from slowstep.investigation.results import Measured
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.throughput import throughput
 from slowstep.judgement.verdict import before_trial, judge
-from slowstep.records import Block, Operator, ProfileRecord, Status, TrialRecord
-from slowstep.report import Chart, arms, bounds, intervals, matrix, operators, rank_times
+from slowstep.records import PHASES, Block, Operator, ProfileRecord, Status, TrialRecord
+from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, operators, rank_times
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import Table
 from slowstep.report.contrast import contrast as contrast_of
 from slowstep.report.contrast import text_on
 from slowstep.report.html import render
+from slowstep.report.tables import NOTHING_LOST
 from slowstep.settings import Settings
 from slowstep_probe.measured import OfRank
 
@@ -85,6 +86,19 @@ def test_fast_steps_are_told_apart() -> None:
     shown = [arms(baseline_of([block([seconds] * 5)]), []).rows[0]["s/step"] for seconds in (0.0036, 0.0044, 1.044)]
 
     assert shown == ["0.0036", "0.0044", "1.04"]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [((0.53, 0.0, 0.72), "Nothing is certain from these blocks: data wait takes 53 % [0.0, 72]."), ((0.01,) * 3, "")],
+)
+def test_a_large_share_that_is_not_certain_is_not_hidden(data: tuple[float, float, float], said: str) -> None:
+    """Where a phase may take half of the time, nobody is told that nothing stands out."""
+    small = SimpleNamespace(mean=0.0, lower=0.0, upper=0.0)
+    span = SimpleNamespace(**dict(zip(("mean", "lower", "upper"), data, strict=True)))
+    baseline = SimpleNamespace(facts=SimpleNamespace(shares=dict.fromkeys(PHASES, small) | {"data": span}))
+
+    assert lost_time([], baseline, 0.05).empty == (said or NOTHING_LOST)
 
 
 # -- arms --

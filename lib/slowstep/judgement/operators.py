@@ -106,9 +106,9 @@ def line_of_loop(profile: ProfileRecord, phase: str) -> str:
     return line.where if line else ""
 
 
-def line_of_written_out(profile: ProfileRecord, what: str, phase: str) -> str:
-    """Return the line of a phase that takes about as long as what is written out; empty if none does."""
-    return _line_of(profile, phase, profile.written_out[what].get(phase, 0.0) / profile.seconds)
+def lines_of_written_out(profile: ProfileRecord, what: str, phase: str) -> list[str]:
+    """Return the lines of a phase that may hold what is written out, as `_lines_of` does."""
+    return _lines_of(profile, phase, profile.written_out[what].get(phase, 0.0) / profile.seconds)
 
 
 def moved(profile: ProfileRecord, phase: str) -> list[Part]:
@@ -116,15 +116,23 @@ def moved(profile: ProfileRecord, phase: str) -> list[Part]:
     return [Part(what=o.name, share=o.seconds / profile.seconds) for o in profile.moves.get(phase, ())]
 
 
-def line_of_moves(profile: ProfileRecord, phase: str) -> str:
-    """Return the line of a phase that moves numbers: the largest that takes about as long; empty if none does."""
-    return _line_of(profile, phase, sum(part.share for part in moved(profile, phase)))
+def lines_of_moves(profile: ProfileRecord, phase: str) -> list[str]:
+    """Return the lines of a phase that may move the numbers, as `_lines_of` does."""
+    return _lines_of(profile, phase, sum(part.share for part in moved(profile, phase)))
 
 
-def _line_of(profile: ProfileRecord, phase: str, share: float) -> str:
-    """Return the only line of the user's code in a phase that takes at least half of a share, and about as much."""
-    there = [p for p in profile.places if p.phase == phase and p.own and share / 2 <= p.share <= trust(profile) * share]
-    return there[0].where if len(there) == 1 else ""
+FEW = 2
+"""The most lines that may hold something which are worth a look."""
+
+
+def _lines_of(profile: ProfileRecord, phase: str, share: float) -> list[str]:
+    """Return the lines of the user's code in a phase that may hold most of a share, largest first; none if many may.
+
+    A line that takes far more may hold it as well, but does not tell where it is if no other line may.
+    """
+    may_hold = [p for p in profile.places if p.phase == phase and p.own and p.share >= share / 2]
+    tells = any(p.share <= trust(profile) * share for p in may_hold)
+    return [p.where for p in may_hold] if tells and len(may_hold) <= FEW else []
 
 
 def trust(profile: ProfileRecord) -> float:

@@ -61,10 +61,11 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
             },
             hoverinfo="skip",
         )
-    figure.add_vline(x=0, line={"color": BLACK, "width": 1})
-    figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
+    without = [(name, v) for name, v in ordered if v.effect is None]  # the rows at the bottom
+    of_effects = {"y0": len(without) - 0.5, "y1": len(names) - 0.3}  # no line runs through the words below
+    for x, line in ((0, {"color": BLACK, "width": 1}), (100 * minimum_effect, {"color": GREEN, "dash": "dash"})):
+        figure.add_shape(type="line", x0=x, x1=x, line={"width": 1} | line, **of_effects)
     figure.update_xaxes(range=_readable([v for _, v in ordered if v.effect], minimum_effect))
-    without = [(name, v) for name, v in ordered if v.effect is None]
     figure.add_scatter(
         x=[0] * len(without),
         y=[_row(name, v) for name, v in without],

@@ -12,7 +12,8 @@ from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.throughput import Throughput, throughput
+from slowstep.judgement.suspects.suspect import WAITING
+from slowstep.judgement.throughput import Throughput, speed_up, throughput
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status, TrialRecord
 from slowstep.report.chart import Table
@@ -329,8 +330,21 @@ def files(paths: Sequence[Path], folder: Path) -> Table:
     return Table([{"file": str(p.relative_to(folder)), "use": FINAL_FILES.get(p.name, new)} for p in paths])
 
 
-def lost_time(suspects: Sequence[Suspect]) -> Table:
-    """List the phases with time that a healthy run would not spend, whether or not a factor acts on them."""
+def lost_time(suspects: Sequence[Suspect], baseline: Baseline, minimum_effect: float) -> Table:
+    """List the phases with time that a healthy run would not spend, whether or not a factor acts on them.
+
+    Where none is certain, those are named whose share would be worth a gain of `minimum_effect` if it were.
+    """
+    shares = {phase: baseline.facts.shares[phase] for phase in (*WAITING, "other")}
+    large = [phase for phase, span in shares.items() if speed_up(span.mean) >= 1 + minimum_effect]
+    named = "; ".join(f"{PHASE_NAMES[phase]} takes {share_span(shares[phase])}" for phase in large)
+    return _lost_time(suspects, f"Nothing is certain from these blocks: {named}." if named else NOTHING_LOST)
+
+
+NOTHING_LOST = "Nothing stands out: the time goes to the passes and the optimizer."
+
+
+def _lost_time(suspects: Sequence[Suspect], empty: str) -> Table:
     return Table(
         [
             {
@@ -342,7 +356,7 @@ def lost_time(suspects: Sequence[Suspect]) -> Table:
             }
             for s in suspects
         ],
-        empty="Nothing stands out: the time goes to the passes and the optimizer.",
+        empty=empty,
     )
 
 
@@ -352,7 +366,7 @@ def remaining(found: Remaining | None) -> Table:
         return Table(
             [], empty="Not known: nothing is adopted, or it was not profiled, for want of time or by a failure."
         )
-    return lost_time(found.suspects)
+    return _lost_time(found.suspects, NOTHING_LOST)
 
 
 def settings_table(loaded: Loaded) -> Table:

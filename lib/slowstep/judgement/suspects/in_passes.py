@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.operators import (
     Part,
     beside,
     line_of_loop,
-    line_of_moves,
-    line_of_written_out,
+    lines_of_moves,
+    lines_of_written_out,
     looped,
     moved,
     pause,
@@ -21,6 +21,7 @@ from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.suspects.lost import lost
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
 from slowstep.records import ProfileRecord
+from slowstep.text.numbers import percentage
 from slowstep_probe.measured import ATTENTION, PRODUCT, WHERE_RANKS_WAIT
 
 BINDS = 0.5
@@ -115,16 +116,17 @@ def _moving(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -
         return
     first, is_first = PASSES[0], phase == PASSES[0]
     forth = sum(part.share for part in moved(profile, first)) >= MOVES_ANYWAY
-    at = line_of_moves(profile, first) if forth else ""
+    lines = lines_of_moves(profile, first) if forth else []
+    usual = f"beyond the {percentage(USUALLY)} of a usual model"
     yield Suspect(
         phase=phase,
         share=_from_profile(taken - USUALLY, facts.shares[phase], profile),
-        why=f"operators only copy, fill or arrange memory there{f', mostly at {at}' if at and is_first else ''}",
+        why=f"operators only copy, fill or arrange memory there{_at(lines) if is_first else ''}, {usual}",
         **largest([part for part in parts if part.share >= NAMED * least]),
         comparable=False,
         back_through=first if forth and not is_first else "",
         does=MOVING,
-        does_at=at or first,
+        does_at=lines[0] if len(lines) == 1 else first,
     )
 
 
@@ -151,8 +153,8 @@ def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
             continue
         does, consists, why = WRITTEN_OUT[what]
         first, is_first = PASSES[0], phase == PASSES[0]
-        at = line_of_written_out(profile, what, first)
-        consists = f"{consists}{f', mostly at {at}' if at else ''}" if is_first else "going back through that"
+        lines = lines_of_written_out(profile, what, first)
+        consists = f"{consists}{_at(lines)}" if is_first else "going back through that"
         share = _from_profile(taken, facts.shares[phase], profile)
         yield Suspect(
             phase=phase,
@@ -162,8 +164,13 @@ def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
             comparable=False,
             back_through="" if is_first else first,
             does=does,
-            does_at=at or first,
+            does_at=lines[0] if len(lines) == 1 else first,
         )
+
+
+def _at(lines: Sequence[str]) -> str:
+    """Return where something is, for a sentence: at a line, or at one of a few."""
+    return f", {'at' if len(lines) > 1 else 'mostly at'} {' or '.join(lines)}" if lines else ""
 
 
 KINDS = (_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _written_out)
