@@ -360,6 +360,48 @@ def test_a_line_that_calls_what_trains_says_what_runs_there() -> None:
     assert "train.py:9 in <module> (there mostly PIL/ImageFile.py in load)" in str(parts_of(found, "data", 0.05))
 
 
+def test_a_model_that_is_run_without_training_is_told_by_the_line_that_runs_it() -> None:
+    """Its own lines are those of training as well. A line that calls a whole training says no more than they do."""
+    within, acts, fit = "net.py:9 in forward", "ppo.py:50 in collect", "ppo.py:90 in <module>"
+    looks = {
+        Seen(0, within, True, caller=acts): 50,
+        Seen(1, within, True, caller="ppo.py:70 in update"): 20,
+        Seen(2, within, True, caller=fit): 10,
+        Seen(1, fit, True): 5,
+        Seen(3, fit, True): 5,
+    }
+    found = placed(Counter(looks), ["evaluate", "forward", "evaluate", "data"])
+
+    assert {("evaluate", acts), ("forward", within), ("evaluate", within)} <= {(p.phase, p.where) for p in found}
+    assert ("evaluate", fit) not in {(p.phase, p.where) for p in found}
+
+
+class Doubles(torch.nn.Module):
+    """A user's own module that takes a while."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        until = time.perf_counter() + 0.05
+        while time.perf_counter() < until:
+            x = x + 0
+        return x
+
+
+def test_the_line_that_runs_a_model_is_seen() -> None:
+    """It stands outside of the outermost module."""
+    model = torch.nn.Sequential(Doubles(), Doubles())
+
+    def collect() -> None:
+        for _ in range(10):
+            model(torch.ones(2))
+
+    places = Places(lambda: 0)
+    places.begin()
+    collect()
+    found = places.stop(["evaluate"])
+
+    assert found[0].where.endswith("in collect")
+
+
 def test_the_function_of_a_package_is_seen_under_the_line_that_calls_it() -> None:
     """What the standard library and torch do there says little."""
     places = Places(lambda: 0)

@@ -9,6 +9,7 @@ from slowstep.factors import Contrast, Factor, Level, Meaning
 from slowstep.investigation.evidence import CEILING, Evidence
 from slowstep.judgement.block_length import FIRST, prolonged
 from slowstep.judgement.bounds import bound as bound_called
+from slowstep.judgement.throughput import speed_up
 from slowstep.measure.measurer import FEWEST
 
 UNKNOWN = 1.2
@@ -41,9 +42,18 @@ def _elsewhere(contrast: Contrast) -> bool:
 def _undoes(contrast: Contrast, evidence: Evidence) -> bool:
     """Return whether a change undoes what costs time and is seldom needed on the device that the run trains on.
 
-    What changes something else as well is no cheap way to find that out.
+    What changes something else as well is no cheap way to find that out. What was seen to cost less than is worth
+    having waits for its turn.
     """
+    if any((_seen(f, evidence) or math.inf) - 1 < contrast.least for f, _ in contrast.levels):
+        return False
     return all(f.undoes or _undoes_on_cpu(f, level, evidence) for f, level in contrast.levels)
+
+
+def _seen(factor: Factor, evidence: Evidence) -> float | None:
+    """Return the speed-up if the share of the time were gone that a factor was seen to take; None if none is known."""
+    share = evidence.settings.run[factor.share_seen] if factor.share_seen else None
+    return None if share is None else speed_up(share)
 
 
 def _undoes_on_cpu(factor: Factor, level: Level, evidence: Evidence) -> bool:
@@ -71,6 +81,9 @@ def _worth(contrast: Contrast, evidence: Evidence) -> float:
 def _most(contrast: Contrast, evidence: Evidence) -> float:
     """Return the speed-up that a change is expected to bring at most."""
     bound = evidence.prior(contrast).bound
+    seen = [ratio for factor, _ in contrast.levels if (ratio := _seen(factor, evidence))]
+    if bound is None and seen:
+        return min(max(*seen, 1.0), MOST)
     if bound is None and any(_undoes_on_cpu(*one, evidence) for one in contrast.levels) and _emulated(evidence):
         return MOST
     factors = {factor for factor, _ in contrast.levels}

@@ -21,6 +21,8 @@ from itertools import takewhile
 from types import FrameType
 from typing import NamedTuple
 
+import torch
+
 from slowstep_probe.graphs import any_made
 from slowstep_probe.measured import TRAINS, Place
 from slowstep_probe.places import LIBRARIES, is_own, kind_of, line_of, nearest, real
@@ -49,6 +51,9 @@ which on its commonest function is told."""
 
 GENERAL = {*sys.stdlib_module_names, "torch", "numpy"}
 """Packages whose functions say little about what is done."""
+
+CALLS_MODULE = torch.nn.Module._call_impl.__code__
+"""What runs each call of a module."""
 
 WAITS = ", waiting for a loader's worker"
 """The words after a place at which the training waits for a worker's batch."""
@@ -157,6 +162,8 @@ class Seen(NamedTuple):
     """The function of a package there."""
     functions: tuple[Function, ...] = ()
     """The user's own functions on the stack, outermost first."""
+    caller: str = ""
+    """The place in the user's own code that calls the module which runs; empty if none runs."""
 
 
 class Places(StackSampler):
@@ -182,13 +189,17 @@ class Places(StackSampler):
         mark = self.moment()
         where, own = place_of(frame)
         place = where + WAITS * _called_from(frame, "_try_get_data")
-        inside, functions = (_package_function(frame), _own_functions(frame)) if own else ("", ())
-        self.found[Seen(mark, place, own, inside, functions)] += since
+        if own:
+            seen = Seen(mark, place, own, _package_function(frame), _own_functions(frame), _caller_of_module(frame))
+        else:
+            seen = Seen(mark, place, own)
+        self.found[seen] += since
 
 
 def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
     """Return the places of the looks that were `found`, as `Places.stop` does."""
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
+    found = _with_callers(found, phases, whole)
     told, together = Counter[tuple[str, str, bool]](), Counter[tuple[str, Function | None]]()
     inside = defaultdict[tuple[str, str, bool], Counter[str]](Counter)
     within = defaultdict[tuple[str, str, bool], Counter[Function | None]](Counter)
@@ -202,7 +213,7 @@ def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
             beside = None
         within[place][beside] += time_there
         together[phase, beside] += time_there
-    calling = _calls_what_trains(told, whole)
+    calling = _calls_what_trains(found, phases, whole)
     number, kept = Counter[str](), []
     for (phase, where, own), time_there in told.most_common():
         number[phase] += 1
@@ -244,13 +255,26 @@ def _functions_that_train(found: Counter[Seen], phases: Sequence[str]) -> set[Fu
     return {function for function, time_there in taken.items() if time_there >= SOME * whole}
 
 
-def _calls_what_trains(told: Counter[tuple[str, str, bool]], whole: int) -> set[str]:
+def _calls_what_trains(found: Counter[Seen], phases: Sequence[str], whole: int) -> set[str]:
     """Return the lines that several phases stand at: what they call trains by itself, `trainer.fit(model)` say."""
-    phases_at = defaultdict[str, set[str]](set)
-    for (phase, where, own), time_there in told.items():
-        if own and phase in TRAINING and time_there >= SOME * whole:
-            phases_at[where.removesuffix(WAITS)].add(phase)
-    return {where for where, phases in phases_at.items() if len(phases) > 1}
+    told = Counter[tuple[str, str]]()
+    for seen, time_there in found.items():
+        if seen.own and (phase := _phase(phases, seen.mark)) in TRAINING:
+            told[seen.where.removesuffix(WAITS), phase] += time_there
+    phases_at = Counter(where for (where, _), time_there in told.items() if time_there >= SOME * whole)
+    return {where for where, number in phases_at.items() if number > 1}
+
+
+def _with_callers(found: Counter[Seen], phases: Sequence[str], whole: int) -> Counter[Seen]:
+    """Return the looks, with the line that runs a model without training it in place of the lines within the model.
+
+    Training runs those, too. A line that trains by itself says no more than they do.
+    """
+    calling, told = _calls_what_trains(found, phases, whole), Counter[Seen]()
+    for seen, time_there in found.items():
+        runs = seen.caller and seen.caller not in calling and _phase(phases, seen.mark) == "evaluate"
+        told[seen._replace(where=seen.caller) if runs else seen] += time_there
+    return told
 
 
 def _most(functions: Counter[str]) -> str:
@@ -266,6 +290,13 @@ def _package_function(frame: FrameType) -> str:
         if name not in GENERAL and kind_of(one.f_code.co_filename) == "library":
             return f"{_shown(one.f_code.co_filename)} in {_function(one)}"
     return ""
+
+
+def _caller_of_module(frame: FrameType) -> str:
+    """Return the place of the user's own code that calls the outermost module on a stack; empty if there is none."""
+    modules = [one for one in stack(frame) if one.f_code is CALLS_MODULE]
+    caller = nearest(modules[-1]) if modules else None
+    return place_of(caller)[0] if caller is not None else ""
 
 
 def _own_functions(frame: FrameType) -> tuple[Function, ...]:

@@ -180,6 +180,7 @@ FACTORS = (
         examples=("frozen",),
         proposes=_collected,
         undoes=True,
+        share_seen="garbage_collection_share",
         accepts=one_of("automatic", "frozen"),
     ),
 )
