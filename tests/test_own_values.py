@@ -21,7 +21,7 @@ from slowstep.command import given
 from slowstep.command.own_files import changed_text, value_in
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
-from slowstep.factors import Arm, Meaning, check_levels, is_undoing, plan
+from slowstep.factors import Arm, Meaning, check_levels, comparison_family, is_undoing, plan
 from slowstep.final.choice import Choice, choose
 from slowstep.final.code_changes import changes_page, without_variables
 from slowstep.final.decision import decision_of
@@ -29,6 +29,7 @@ from slowstep.final.decision_record import decision
 from slowstep.final.files import write_files
 from slowstep.final.patch import by_hand, edited, patch, to_patch
 from slowstep.investigation import open_lab, read_investigation
+from slowstep.investigation.order import by_promise
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.launch.changed_run import changes_in, outdated
@@ -566,6 +567,23 @@ def line_inserted(home: Path) -> None:
 def copied_elsewhere(home: Path) -> None:
     """Take the user's folder away, as on another machine."""
     shutil.rmtree(home)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.4])
+def test_what_was_seen_to_take_little_waits_for_its_turn(share: float, home: Path, tmp_path: Path) -> None:
+    """Garbage that takes 2 % of the time is collected in peace while the run waits for data; 40 % are tried first."""
+    asked = asked_of(home, "exact") | {"compute": {"garbage_collection": ["frozen"]}, "budget": {"minutes": 1000}}
+    asked["surveyed"]["values"]["garbage_collection_share"] = {"value": share}
+    (path := tmp_path / "own.yaml").write_text(json.dumps(asked))
+    loaded = load(path)
+    truth = Truth(gain=gain, noise=0.001, phases={"data": 0.5, "forward": 0.4})
+    lab = open_lab(loaded, tmp_path / "outputs", "plan", OfAProgram(truth, loaded.settings.budget))
+    _ = lab.baseline
+    families = [comparison_family(lab.settings, section, lab.machine) for section in ("data_loading", "compute")]
+    names = [one.name for one in by_promise([c for family in families for c in family], lab.evidence)]
+
+    assert (names[0] == "garbage_collection=frozen") == (share > 0.1)
+    assert "garbage_collection=frozen" in names
 
 
 @pytest.mark.parametrize("edit", [advice_taken, line_inserted, copied_elsewhere])

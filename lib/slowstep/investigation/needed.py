@@ -123,7 +123,7 @@ def observation(settings: Settings, arm: Arm, steps: int) -> Needed[ObservationR
     """Return the need of so many steps of the baseline, trained by itself."""
     seconds = settings.budget.observe_seconds
     return Needed(
-        title=f"observing {steps} steps",
+        title=f"observing up to {steps} steps",
         record_type=ObservationRecord,
         folder="observations",
         determinants=("observation", arm.determinants(), steps, seconds),

@@ -45,15 +45,16 @@ def _undoes(contrast: Contrast, evidence: Evidence) -> bool:
     What changes something else as well is no cheap way to find that out. What was seen to cost less than is worth
     having waits for its turn.
     """
-    if any((_seen(f, evidence) or math.inf) - 1 < contrast.least for f, _ in contrast.levels):
+    worth_having = contrast.minimum_effect(evidence.settings.budget.minimum_effect)
+    if any((_seen(f, evidence) or math.inf) - 1 < worth_having for f, _ in contrast.levels):
         return False
     return all(f.undoes or _undoes_on_cpu(f, level, evidence) for f, level in contrast.levels)
 
 
 def _seen(factor: Factor, evidence: Evidence) -> float | None:
     """Return the speed-up if the share of the time were gone that a factor was seen to take; None if none is known."""
-    share = evidence.settings.run[factor.share_seen] if factor.share_seen else None
-    return None if share is None else speed_up(share)
+    seen = evidence.settings.run.values.get(factor.share_seen)
+    return None if seen is None else speed_up(seen.value)
 
 
 def _undoes_on_cpu(factor: Factor, level: Level, evidence: Evidence) -> bool:
