@@ -399,6 +399,25 @@ def test_trials_may_start_as_slowly_as_the_program(first: float, limit: float, f
     assert limit == load(path).settings.budget.startup_timeout_seconds
 
 
+@pytest.mark.parametrize(
+    ("found", "kept"),
+    [((0.002, 0.004, 0.009), (0.002,) * 3), ((0.2, 0.3, 0.11), (0.2,) * 3), ((0.2, 0.01, 0.2), (0.2, 0.01, 0.2))],
+)
+def test_a_share_that_was_found_about_as_large_is_as_it_was(
+    found: tuple[float, ...], kept: tuple[float, ...], folder: Path
+) -> None:
+    """No two surveys find it alike; by another value the same run would be another one, and be drawn anew each time."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(folder))
+    training = {"facts": {}, "step_seconds": [0.1], "work": {"samples": 1}}
+    told = []
+    for share in found:
+        seen = SurveyRecord(command=command, training=training | {"garbage_collection_share": share})
+        settings = load(surveyed_run.write(seen, folder / "out")).settings
+        told.append(settings.surveyed.values["garbage_collection_share"].value)
+
+    assert list(kept) == told
+
+
 # -- a run for real --
 
 

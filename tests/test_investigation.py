@@ -23,6 +23,7 @@ from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.minutes import took
 from slowstep.investigation.order import by_promise, least_seconds_of, seconds_of
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
 from slowstep.investigation.together import TOGETHER, next_comparisons
@@ -230,6 +231,22 @@ def test_packing_promises_what_padding_costs(padding: int, opened: Callable[...,
     first = by_promise([c for family in families for c in family], lab.evidence)[0].name
 
     assert ("padding=packing" in first) == (padding == 150)
+
+
+def test_what_was_spent_counts_where_other_minutes_drop_a_conclusion(opened: Callable[..., Lab]) -> None:
+    """A second call with more minutes draws its reports anew; the trials of the first one are not free by that."""
+    lab = opened(lambda name, purpose: 0.0, levels=MANY, minutes=1e3)
+    lab.test("compute")
+    first = lab.conclude()
+    lab.evidence.store.drop("summaries", lab.notebook)
+    between = took(lab.evidence.store, lab.notebook, first.arm)
+    again = open_lab(lab.loaded, lab.folder.parent, lab.notebook, lab.measurer)
+    again.test("compute")
+    second = again.conclude()
+
+    assert first.steps > 0
+    assert between == first.seconds == second.seconds
+    assert (first.steps, first.measured_seconds) == (second.steps, second.measured_seconds)
 
 
 def test_where_time_is_short_the_most_promising_has_it_alone(opened: Callable[..., Lab]) -> None:

@@ -22,6 +22,7 @@ RECORDS = {
     "summaries": Summary,
     "notebooks": NotebookRun,
     "plans": PlanRun,
+    "spent": PlanRun,
     "investigation": Description,
 }
 """The kinds of records that an investigation keeps, by their folders."""

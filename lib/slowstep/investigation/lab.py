@@ -328,13 +328,13 @@ class Lab(Shown):
 
     def conclude(self, decision: Decision | None = None) -> Summary:
         """Keep this notebook's verdicts for the index and the final configuration, and end its trials."""
-        known = self.evidence.store.read(Summary, "summaries", self.notebook)
+        store = self.evidence.store
         _, arm = self.baseline, identity(self.arm.determinants())  # it is measured before its time is counted
         spent = (self._elapsed(), *self._since(self._before))
         seconds, measured_seconds, steps = (now - then for now, then in zip(spent, self._counted, strict=True))
-        if known and known.arm == arm:
-            seconds = known.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
-            measured_seconds, steps = known.measured_seconds + measured_seconds, known.steps + steps
+        if earlier := minutes.spent_on(store, self.notebook, arm):
+            seconds = earlier.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
+            measured_seconds, steps = earlier.measured_seconds + measured_seconds, earlier.steps + steps
         summary = Summary(
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
@@ -356,7 +356,9 @@ class Lab(Shown):
         )
         if self.measurer is not None:
             self._counted = spent
-            self.evidence.store.write(summary, "summaries", self.notebook)
+            store.write(summary, "summaries", self.notebook)
+            together = PlanRun(seconds=seconds, measured_seconds=measured_seconds, steps=int(steps))
+            minutes.keep_spent(store, self.notebook, arm, together)
         self.close()
         return summary
 

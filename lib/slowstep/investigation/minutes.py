@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.investigation.results import INTERRUPTED, Measured, NotebookRun, Summary, drawn_at_once
-from slowstep.records import ComparisonRecord, Store
+from slowstep.investigation.results import INTERRUPTED, Measured, NotebookRun, PlanRun, Summary, drawn_at_once
+from slowstep.records import ComparisonRecord, Store, identity
 from slowstep.settings.sections import BASELINE
 
 OF_BASELINE = 0.4
@@ -52,7 +52,20 @@ def drawing(store: Store) -> float:
 
 def took(store: Store, notebook: str, arm: str) -> float:
     """Return the seconds in which a notebook's questions on `arm` were measured, and in which its report was drawn."""
-    measured, drawn = store.read(Summary, "summaries", notebook), store.read(NotebookRun, "notebooks", notebook)
-    if measured is not None and measured.arm != arm:  # the report is of that other arm, too
-        return 0.0
-    return sum(part.seconds for part in (measured, drawn) if part is not None)
+    concluded, drawn = store.read(Summary, "summaries", notebook), store.read(NotebookRun, "notebooks", notebook)
+    of_other = concluded is not None and concluded.arm != arm  # the report is of that other arm, too
+    parts = (spent_on(store, notebook, arm), None if of_other else drawn)
+    return sum(part.seconds for part in parts if part is not None)
+
+
+def spent_on(store: Store, notebook: str, arm: str) -> PlanRun | None:
+    """Return what all calls have spent on a notebook's questions on `arm`; None if nothing.
+
+    It stays known where other minutes, say, drop what the notebook concluded.
+    """
+    return store.read(PlanRun, "spent", identity(notebook, arm))
+
+
+def keep_spent(store: Store, notebook: str, arm: str, spent: PlanRun) -> None:
+    """Keep what all calls have spent on a notebook's questions on `arm`."""
+    store.write(spent, "spent", identity(notebook, arm))

@@ -168,10 +168,11 @@ def _written(survey: SurveyRecord, folder: Path) -> Path:
     record, path, private = folder / RECORD, folder / FILE, survey.command.has_secrets
     kept, _ = read_yaml(path) if path.exists() else (None, {})
     write_atomically(record, json.dumps(to_plain(survey), indent=1) + "\n", private)
+    seen = replace(surveyed(survey), record=str(record.resolve()))
     renewed = {
         "name": folder.name,
         "command": to_plain(survey.command),
-        "surveyed": to_plain(replace(surveyed(survey), record=str(record.resolve()))),
+        "surveyed": to_plain(replace(seen, values=_as_before(seen.values, kept))),
     }
     slow_start = TIMES_A_START * (survey.first_step_boundary or 0.0)
     limit = max(BUDGET["startup_timeout_seconds"], math.ceil(slow_start))
@@ -208,6 +209,33 @@ def _mapping(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+MEASURED = ("garbage_collection_share", "rank_excess")
+"""The values of a run that are shares of its time, and that no two surveys find alike."""
+
+ALIKE, SMALL = 2.0, 0.01
+"""The factor by which a share may be off that is the same as before, and the share below which all are."""
+
+
+def _as_before(values: Mapping[str, Seen], kept: object) -> dict[str, Seen]:
+    """Return the values of a survey; shares that are about as large as in the file that was `kept` are as there.
+
+    Another value would make another run of the same one: its reports would be drawn anew, and their time be forgotten.
+    """
+    found = dict(values)
+    for name in MEASURED:
+        told: Any = kept
+        for key in ("surveyed", "values", name, "value"):
+            told = told.get(key) if isinstance(told, Mapping) else None
+        if name in found and isinstance(told, float) and _are_alike(told, found[name].value):
+            found[name] = replace(found[name], value=told)
+    return found
+
+
+def _are_alike(one: float, other: float) -> bool:
+    small, large = sorted((max(one, SMALL), max(other, SMALL)))
+    return large <= ALIKE * small
 
 
 def surveyed(survey: SurveyRecord) -> Surveyed:
