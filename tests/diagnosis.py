@@ -43,7 +43,7 @@ def run_interrupted(outputs: Path) -> Interrupted:
     run.wait()
     _wait(lambda: not living(family), 30.0)
     kept = {p: (p.read_text(), p.stat().st_mtime_ns) for p in comparisons.glob("[0-9a-f]*.json")}
-    survivors = [words(process)[:120] for process in living(family)]
+    survivors = [command[:120] for process in living(family) if (command := words(process))]
     return Interrupted(
         outputs=outputs,
         family=[p.pid for p in family],

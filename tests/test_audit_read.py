@@ -200,21 +200,36 @@ def test_of_bars_those_of_training_count(text: str, figures: list[dict], tmp_pat
     assert figures == [row["figures"] for row in read_file(path)]
 
 
-DRAWN_ANEW = {
-    "loss: {loss:.4f}": "loss: {loss:.4f}",
-    "Epoch: {epoch} | loss: {loss:.4f}, lr: 1e-04 ": "Epoch: {epoch} | val_loss: {loss:.4f} ",
-    "[Train] Epoch {epoch}/2 [loss={loss:.3f} acc={accuracy:.1f}%]": "[Val] Epoch {epoch}/2 [loss={loss:.3f}]",
-    "Epoch {epoch}: train_loss={loss:.3f} mem: 3.2GB": "Epoch {epoch}: val_loss={loss:.3f} mem: 3.2GB",
-    "Epoch {epoch} (loss: nan)": "Eval (loss: nan)",
-    "{epoch}|{step}|Loss: {loss}": "Evaluating loss {loss}",
-    "Train dataloader": "Val dataloader",
-}
-"""Descriptions of a training's bars, with those of the evaluations behind each epoch."""
+DRAWN_ANEW = [
+    ("loss: {loss:.4f}", "acc: {accuracy:.1f}%"),
+    ("Epoch: {epoch} | loss: {loss:.4f}, lr: 1e-04 ", "Epoch: {epoch} | val_loss: {loss:.4f} "),
+    ("[Train] Epoch {epoch}/2 [loss={loss:.3f} acc={accuracy:.1f}%]", "[Val] Epoch {epoch}/2 [loss={loss:.3f}]"),
+    ("Epoch {epoch}: train_loss={loss:.3f} mem: 3.2GB", "Epoch {epoch}: val_loss={loss:.3f} mem: 3.2GB"),
+    ("Epoch {epoch} Train Loss {loss:.3f} | Val Loss 0.4123", "Epoch {epoch} Val Loss {loss:.3f}"),
+    ("Epoch {epoch} (loss: nan)", "Eval (loss: nan)"),
+    ("{epoch}|{step}|Loss: {loss}", "[val] {epoch}|{step}|Loss: {loss}"),
+    ("Train dataloader", "Val dataloader"),
+    ("loss: {loss:.3f}", "Epoch {epoch} | val_loss {loss:.3f}"),
+    ("Epoch {epoch} train loss {loss:.3f}", "Epoch {epoch} evaluation: {loss:.3f}"),
+    *(
+        ("Epoch {epoch}/2", other + " {loss:.3f}")
+        for other in ("acc:", "mAP:", "PPL", "Evaluating:", "Validating", "Testing:", "Inference", "Tokenizing:")
+    ),
+    *(
+        ("Epoch {epoch}/2", other)
+        for other in ("Loading: 3.2GB", "Train dataloader caching latents", "train_loader (tokenizing)")
+    ),
+]
+"""Descriptions of a training's bars, with those of other work behind each epoch."""
 
 
-@pytest.mark.parametrize(("training", "evaluation"), DRAWN_ANEW.items())
-def test_a_description_that_holds_the_last_loss_is_one_bar_s(training: str, evaluation: str, tmp_path: Path) -> None:
-    """Each bar says another loss, and the evaluation's bars, which are ten times as fast, are none of training."""
+@pytest.mark.parametrize("total", [8, 40, 60])
+@pytest.mark.parametrize(("training", "other"), DRAWN_ANEW)
+def test_a_description_that_holds_the_last_loss_is_one_bar_s(
+    training: str, other: str, total: int, tmp_path: Path
+) -> None:
+    """Each bar says another loss; the bars of an evaluation or of what is prepared are ten times as fast, and none of
+    training, however many steps they have."""
 
     def drawn(description: str, epoch: int, total: int, seconds: float) -> str:
         bars = []
@@ -224,7 +239,7 @@ def test_a_description_that_holds_the_last_loss_is_one_bar_s(training: str, eval
         return "\r".join(bars) + "\n"
 
     path = tmp_path / "train.log"
-    path.write_text("".join(drawn(training, e, 40, 0.5) + drawn(evaluation, e, 8, 0.05) for e in (1, 2)))
+    path.write_text("".join(drawn(training, e, 40, 0.5) + drawn(other, e, total, 0.05) for e in (1, 2)))
     paces = [row["figures"]["steps_per_second"] for row in read_file(path)]
 
     assert {"2.00"} == {pace for each in paces for pace in ([each] if isinstance(each, str) else each)}

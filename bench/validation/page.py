@@ -197,7 +197,7 @@ def _parts(f: dict[str, Any], where: str) -> list[str | Chart | Table | Text]:
         Table([_job(r) for r in f["prediction"]["rows"]]),
         "## The probe\n\nWhat it costs, by interleaved pairs of a bare Trainer with and without it: "
         f"{f['probe']['cost']:+.2%} [{f['probe']['cost_low']:+.2%}, {f['probe']['cost_high']:+.2%}] over "
-        f"{f['probe']['pairs']} pairs. To the host's time it adds, in the steps that nothing else holds up, "
+        f"{f['probe']['pairs']} pairs. To the host's time it adds, in the quickest tenth of the steps, "
         f"{f['probe']['added_to_plain_microseconds']:.0f} µs in a step of a plain loop, and "
         f"{f['probe']['added_to_trainer_microseconds']:.0f} µs in one of Trainer's (steps of a few milliseconds). "
         "And where it puts sleeps of known length:",

@@ -148,6 +148,7 @@ class Factor:
 
     share_seen: str = ""
     """The fact of a run that tells which share of its time the change may take away; empty if none does."""
+
     undoes_on_cpu: Sequence[Any] = ()
     """The values that do so on a processor alone, which may lack what makes the others fast on a GPU."""
     startup_seconds: float = 0.0

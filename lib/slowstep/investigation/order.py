@@ -82,9 +82,9 @@ def _worth(contrast: Contrast, evidence: Evidence) -> float:
 def _most(contrast: Contrast, evidence: Evidence) -> float:
     """Return the speed-up that a change is expected to bring at most."""
     bound = evidence.prior(contrast).bound
-    seen = [ratio for factor, _ in contrast.levels if (ratio := _seen(factor, evidence))]
-    if bound is None and seen:
-        return min(max(*seen, 1.0), MOST)
+    seen = [_seen(factor, evidence) for factor, _ in contrast.levels]
+    if bound is None and all(seen):
+        return min(max(seen), MOST)
     if bound is None and any(_undoes_on_cpu(*one, evidence) for one in contrast.levels) and _emulated(evidence):
         return MOST
     factors = {factor for factor, _ in contrast.levels}

@@ -213,7 +213,7 @@ class NotebookRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRun:
-    """What all calls have spent on the plan, the comparisons of all notebooks, or on what one notebook asks beside it."""
+    """What all calls have spent on the plan, the comparisons of all notebooks, or on one notebook beside it."""
 
     seconds: float = 0.0
     measured_seconds: float = 0.0

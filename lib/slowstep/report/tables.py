@@ -335,9 +335,9 @@ def lost_time(suspects: Sequence[Suspect], baseline: Baseline, minimum_effect: f
 
     Where none is certain, those are named whose share would be worth a gain of `minimum_effect` if it were.
     """
-    shares = {phase: baseline.facts.shares[phase] for phase in (*WAITING, "other")}
-    large = [phase for phase, span in shares.items() if speed_up(span.mean) >= 1 + minimum_effect]
-    named = "; ".join(f"{PHASE_NAMES[phase]} takes {share_span(shares[phase])}" for phase in large)
+    spans = {phase: baseline.facts.shares[phase] for phase in WAITING}
+    large = {phase: span for phase, span in spans.items() if speed_up(span.mean) >= 1 + minimum_effect}
+    named = "; ".join(f"{PHASE_NAMES[phase]} takes {share_span(span)}" for phase, span in large.items())
     return _lost_time(suspects, f"Nothing is certain from these blocks: {named}." if named else NOTHING_LOST)
 
 

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
@@ -199,7 +199,8 @@ class Places(StackSampler):
 def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
     """Return the places of the looks that were `found`, as `Places.stop` does."""
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
-    found = _with_callers(found, phases, whole)
+    calling = _calls_what_trains(found, phases, whole)
+    found = _with_callers(found, phases, calling)
     told, together = Counter[tuple[str, str, bool]](), Counter[tuple[str, Function | None]]()
     inside = defaultdict[tuple[str, str, bool], Counter[str]](Counter)
     within = defaultdict[tuple[str, str, bool], Counter[Function | None]](Counter)
@@ -213,7 +214,6 @@ def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
             beside = None
         within[place][beside] += time_there
         together[phase, beside] += time_there
-    calling = _calls_what_trains(found, phases, whole)
     number, kept = Counter[str](), []
     for (phase, where, own), time_there in told.most_common():
         number[phase] += 1
@@ -265,12 +265,12 @@ def _calls_what_trains(found: Counter[Seen], phases: Sequence[str], whole: int) 
     return {where for where, number in phases_at.items() if number > 1}
 
 
-def _with_callers(found: Counter[Seen], phases: Sequence[str], whole: int) -> Counter[Seen]:
+def _with_callers(found: Counter[Seen], phases: Sequence[str], calling: Collection[str]) -> Counter[Seen]:
     """Return the looks, with the line that runs a model without training it in place of the lines within the model.
 
-    Training runs those, too. A line that trains by itself says no more than they do.
+    Training runs those, too. A line of `calling`, which trains by itself, says no more than they do.
     """
-    calling, told = _calls_what_trains(found, phases, whole), Counter[Seen]()
+    told = Counter[Seen]()
     for seen, time_there in found.items():
         runs = seen.caller and seen.caller not in calling and _phase(phases, seen.mark) == "evaluate"
         told[seen._replace(where=seen.caller) if runs else seen] += time_there

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection
 
 from slowstep.audit.read.launcher_prefixes import is_prefix
+from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 
 LONGEST = 60
 
@@ -21,14 +22,19 @@ NAME = re.compile(rf"(?:[^:|\[\]{{}}]|{WORDS}|{OF_SOMETHING})*\Z")
 behind an earlier bar or a line of the log."""
 
 DECIMAL = r"[-+]?(?:\d{0,12}\.\d{1,20}(?:e[-+]?\d{1,3})?|\d{1,3}e[-+]?\d{1,3}|nan|inf)(?:\s?(?:%|[kMGT]i?B?|m?s))?"
+CALLED = r"(?P<name>(?:(?:train|val(?:id(?:ation)?)?|eval|test|dev) )?[A-Za-z][\w./-]{0,30})"
+BETWEEN = r"\s,;|(\["
 METRIC = re.compile(
-    rf"[\s,;|(\[]*(?:(?P<name>[A-Za-z][\w./-]{{0,30}})\s?[:= ]\s?{DECIMAL}|(?<=\|)\s?\d{{1,12}})[)\]]?\Z", re.IGNORECASE
+    rf"(?<![{BETWEEN}])[{BETWEEN}]*+(?:{CALLED}\s?[:= ]\s?{DECIMAL}|(?<=\|)\s?\d{{1,12}})[)\]]?\Z", re.IGNORECASE
 )
 """A metric, or a count of steps, at the end of a description. A whole number that is called something may name a bar:
 `Epoch: 3`."""
 
-OF_EVALUATION = re.compile(r"(?:.* )?(?:eval|val(?:id(?:ation)?)?|test|dev)(?:[_./-][\w./-]*)?", re.IGNORECASE)
+OF_EVALUATION = re.compile(r"(?:.* )?(?:eval|val(?:id(?:ation)?)?|test|dev)[_./-][\w./-]+", re.IGNORECASE)
 """A name that ends with that of an evaluation's metric."""
+
+OF_TRAINING = re.compile(r"(?:train\w*[_./-])?loss\w*", re.IGNORECASE)
+"""The name of a metric that a training shows."""
 
 OF_EPOCH = re.compile(
     r"(?:\A|[:\]]) ?(?:(?P<of_all>\d{1,5}/\d{1,5}) [\d.]+[KMGT]?B? |(?P<first>\d{1,5})\|\d{1,12}\|[Ll]oss: )[^:|]*\Z"
@@ -45,28 +51,42 @@ def bar_name(head: str, prefixes: Collection[str]) -> str:
     if not head.endswith(":") or is_prefix(head[:-1], prefixes):
         return ""
     description = " ".join(head[:-1].split())
-    epoch = OF_EPOCH.search(description)
-    if epoch:
-        return f"Epoch {epoch['of_all'] or epoch['first']}"
+    if epoch := OF_EPOCH.search(description):
+        before = description[: epoch.start()]
+        named = f"Epoch {epoch['of_all'] or epoch['first']}"
+        return f"{before[-LONGEST:]} {named}" if evaluates_first(before) else named
     lasting, metrics = _without_metrics(description)
     name = NAME.search(lasting)[0].strip()
-    if metrics and shows_evaluation(metrics[0]):
-        name = f"{name} {metrics[0]}".strip()
+    if metrics and shows_evaluation(metrics[0]) and not any(map(is_loss, metrics)):
+        name = f"{name} {metrics[0]}"
+    name = name.strip() or next(iter(metrics), "")
     return name if len(name) <= LONGEST else ""
 
 
 def shows_evaluation(name: str) -> bool:
-    """Return whether the description of a bar of this name begins with an evaluation's metric.
+    """Return whether a bar of this name shows an evaluation's metric, and no loss of training.
 
     Beside bars that do not, it is an evaluation's. A training's may show what the last evaluation came to.
     """
     return bool(OF_EVALUATION.fullmatch(name))
 
 
+def is_loss(name: str) -> bool:
+    """Return whether a bar is called after a training's loss, or a metric is one."""
+    return bool(OF_TRAINING.fullmatch(name))
+
+
 def _without_metrics(description: str) -> tuple[str, list[str]]:
-    """Return a description up to the metrics at its end, and their names in the order in which they stand there."""
+    """Return a description up to the metrics at its end, and their names in the order in which they stand there.
+
+    What is done stays, though a number follows it: `Evaluating: 0.85`.
+    """
     names: list[str] = []
     while found := METRIC.search(description):
-        names[:0] = [found["name"]] if found["name"] else []
-        description = description[: found.start()].rstrip(" :,;|-")
+        called = (found["name"] or "").replace(" ", "_")
+        before = description[: found.start()].rstrip(" :,;|-")
+        if evaluates_first(called) or is_beforehand(called):
+            return f"{before} {called}", names
+        names[:0] = [called] if called else []
+        description = before
     return description, names

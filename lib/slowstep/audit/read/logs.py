@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import parse
-from slowstep.audit.read.bar_names import shows_evaluation
+from slowstep.audit.read.bar_names import is_loss, shows_evaluation
 from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.midway import changed_midway, without_whole_times
@@ -38,7 +38,7 @@ OFF = 0.01
 """The share by which steps computed from a rounded speed may be off, and the share that a training's bars may miss."""
 
 PART = 0.5
-"""The share of a training's time that bars hold which tell its speed beside other last words."""
+"""The share of the time by Trainer's last words that bars must hold to be believed where the two disagree."""
 
 MANY = 5
 """The most totals that a message names."""
@@ -102,8 +102,11 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
     _refuse_bare_epochs(trainings, path)
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
-    before, own = _with_ends(trainings, ends)
-    found = [*((figures, []) for figures in before), *(_row(training, end, known) for training, end in own)]
+    left_out, own = _with_ends(trainings, ends)
+    found = [_row(training, end, known) for training, end in own]
+    if found and left_out:
+        found[0][1].append(LEFT_OUT)
+    found = found or [(figures, []) for _, figures in ends]
     found = found or [_spoken(path, log, beside_box)]
     return [
         {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
@@ -116,25 +119,40 @@ def _ends(each: Sequence[Said], path: Path) -> list[tuple[int, dict[str, Any]]]:
     return [(at, figures) for at, figures in (last_words(said, path) for said in each) if figures]
 
 
+LEFT_OUT = "Trainer's last words that stand before the first bar are left out: were they another training's?"
+
+
 def _with_ends(
     trainings: Sequence[Training], ends: Sequence[tuple[int, dict[str, Any]]]
-) -> tuple[list[dict[str, Any]], list[tuple[Training, dict[str, Any]]]]:
-    """Return the last words of trainings without bars, before those with bars, and these with their own last words.
+) -> tuple[bool, list[tuple[Training, dict[str, Any]]]]:
+    """Return the trainings with their last words, and whether others before the first bar are left out.
 
-    Where the two streams of a program stand one behind the other, the only training's last words come before its bar.
+    Where the two streams of a program stand one behind the other, all last words come before all bars.
     """
     first = trainings[0].at if trainings else math.inf
     before = [figures for at, figures in ends if at < first]
     boundaries = [*(training.at for training in trainings), math.inf]
     own = [next((said for at, said in reversed(ends) if a <= at < b), {}) for a, b in pairwise(boundaries)]
-    if len(before) == len(trainings) == 1 and not own[0] and _counts_all(before[0], trainings[0]):
-        before, own = [], before
-    return before, list(zip(trainings, own, strict=True))
+    pairs = list(zip(trainings, before, strict=False))
+    if len(before) == len(trainings) and not any(own) and all(_may_end(*pair) for pair in pairs):
+        return False, pairs
+    known = [end for end in own if end]
+    return any("steps_per_second" in end and end not in known for end in before), list(zip(trainings, own, strict=True))
+
+
+def _may_end(training: Training, end: dict[str, Any]) -> bool:
+    """Return whether last words may be of a training: they count its steps, and its time if its bars hold all of it."""
+    if not _counts_all(end, training):
+        return False
+    clock, seconds = training.stretches[-1].elapsed[-1], parse(end["seconds"]).middle
+    all_there = training.total - training.stretches[-1].last <= training.room
+    return not all_there or abs(clock - seconds) <= BEHIND * seconds + CLOCKS
 
 
 def _counts_all(end: dict[str, Any], training: Training) -> bool:
-    """Return whether last words say a time and speeds, over as many steps as a bar goes up to."""
-    return math.isfinite(steps_of(end)) and counts_as_many(end, training.total, of_epoch=False, off=OFF)
+    """Return whether last words say a time and speeds, over as many steps as its bars go up to."""
+    of_epoch = len(training.epochs) > 1 or training.nested
+    return math.isfinite(steps_of(end)) and counts_as_many(end, training.total, of_epoch, OFF)
 
 
 def _spoken(path: Path, log: Scanned, beside_box: bool) -> tuple[dict[str, Any], list[str]]:
@@ -158,16 +176,8 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
     outer = outer_bars(stretches)
     inner = [s for s in stretches if (s.name, s.total) not in outer]
-    by_steps = [s for s in inner if s.counts == "step"]
-    nameless, named = [s for s in by_steps if not s.name], [s for s in by_steps if s.name and _of_training(s.name)]
-    # a longer bar that is named as a training's is one, and what has no name beside it is a sampling or an evaluation
-    longest = max((s.total for s in nameless), default=0)
-    own = named if max((s.total for s in named), default=0) > longest else nameless
-    own = own or [s for s in by_steps if _of_training(s.name, bool(outer))]
-    # Trainer's own bar counts steps, and one of samples beside its last words is of what came before
-    own = own or [s for s in inner if _of_training(s.name) and not ends]
-    own = own or [s for s in inner if s.counts == "token" and not s.name]
-    own = [s for s in own if not shows_evaluation(s.name)] or own
+    own = _own([s for s in inner if not shows_evaluation(s.name)], bool(outer), bool(ends))
+    own = own or _own(inner, bool(outer), bool(ends))
     if not own:
         return []
     said = _said_totals(own, ends)
@@ -187,6 +197,23 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
                 found.append(Training([], bool(outer)))
             found[-1].stretches.append(stretch)
     return [training for training in found if training.stretches]
+
+
+def _own(inner: Sequence[Stretch], counted: bool, ended: bool) -> list[Stretch]:
+    """Return those bars that are of training, and of no other work.
+
+    It is `counted` if other bars count its epochs, and `ended` if Trainer's last words are there.
+    """
+    by_steps = [s for s in inner if s.counts == "step"]
+    nameless, named = [s for s in by_steps if not s.name], [s for s in by_steps if s.name and _of_training(s.name)]
+    # a longer bar that is named as a training's is one, and what has no name beside it is a sampling or an evaluation
+    longest = max((s.total for s in nameless), default=0)
+    own = named if max((s.total for s in named), default=0) > longest else nameless
+    own = own or [s for s in by_steps if _of_training(s.name, counted)]
+    # Trainer's own bar counts steps, and one of samples beside its last words is of what came before
+    own = own or [s for s in inner if _of_training(s.name) and not ended]
+    own = own or [s for s in by_steps if is_loss(s.name)]
+    return own or [s for s in inner if s.counts == "token" and not s.name]
 
 
 def _said_totals(own: Sequence[Stretch], ends: Sequence[dict[str, Any]]) -> set[int]:
@@ -336,7 +363,7 @@ def _is_faster_than_its_bars(training: Training, pace: Pace, end: dict[str, Any]
 def _faster_than_its_bars(
     training: Training, pace: Pace, end: dict[str, Any], found: dict[str, Any], questions: list[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the figures of such a training, and questions: by its bars, or by the last words if these hold more time.
+    """Return the figures of such a training, and questions: by its bars, or by the words if these hold more.
 
     A training that was stopped early, or resumed, has last words that count steps which it did not make.
     """
@@ -344,11 +371,12 @@ def _faster_than_its_bars(
     seconds = parse(end["seconds"]).middle
     shown = f"its bars go up to step {last:,} of {training.total:,}, after {clock:,} s"
     if clock < PART * seconds:
+        pace = f"{pace.text} {TITLES.get(pace.quantity, pace.quantity)}"
         why = "where all steps took less by Trainer's last words, which count: are the later bars missing?"
-        return end, [*questions, f"{shown}, and show {pace.text} {TITLES.get(pace.quantity, pace.quantity)}, {why}"]
-    if clock > seconds + CLOCKS:
+        return end, [*questions, f"{shown}, and show {pace}, {why}"]
+    if abs(clock - seconds) > BEHIND * seconds + CLOCKS:
         told = f"{shown}, and Trainer's last words count all steps within {end['seconds']} s"
-        return found, [*questions, f"{told}: are they of a resumed run? The bars count"]
+        return found, [*questions, f"{told}: was it stopped or resumed? The bars count"]
     return found, questions
 
 

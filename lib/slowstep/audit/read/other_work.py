@@ -83,10 +83,10 @@ OF_A_STEP = (
     rf"(?!\w{{1,20}}(?:ing|ed) (?!time|wait)[a-z]){WORD}(?: {WORD}){{0,2}}"
     r"\s?[:=]?\s?(?:\d+(?:\.\d+)?\s?m?s\b|\d*\.\d+\s*[|,;])|"
     r"(?!\w{1,20}(?:ing|ed)\b)[a-z][\w -]{0,40}\s?[:=][^|,;]{0,80}[|,;]\s?(?:global[ _]?)?(?:step|iter|it\b|epoch|loss)"
-    r"|(?=.{0,200}?\b(?:step|iter(?:ation)?)\W{0,3}\d).{0,200}?\bloss\W{0,3}\d"
+    r"|\w{1,20}ed\s?[:=]\s?\d[\d.]{0,12}\s?\w{0,5}\s?[|,;]\s?(?:global[ _]?)?(?:step|iter|it\b|epoch)"
 )
-"""How a line of training may begin: with the time or the metric that a word names, or a field before the step's; and
-any line that tells both a step and a loss.
+"""How a line of training may begin: with the time or the metric that a word names, or a field before the step's, which
+may be how much was done (`cached: 12 GiB`).
 
 What is done to something is none: `Building index: 0.5 s`.
 """
@@ -106,7 +106,7 @@ DOES_BEFOREHAND = re.compile(
 OVER_DATA = re.compile(r"(?:data ?sets?|\bsplits?)\b(?!\W{0,2}\d)", re.IGNORECASE)
 """What is read or written there. One with a number is a part that is trained on."""
 
-OVER_A_LOADER = re.compile(r"\W*train(?:ing)?[ _-]?(?:data)?[ _-]?loader\b", re.IGNORECASE)
+OVER_A_LOADER = re.compile(r"\W*train(?:ing)?[ _-]?(?:data)?[ _-]?loader\W*\d{0,5}\W*", re.IGNORECASE)
 """A bar that is called after the loader that it draws from, as loops of training are."""
 
 OF_AN_EPOCH = re.compile(r"epoch|\btraining (?:on|with)\b", re.IGNORECASE)
@@ -116,7 +116,7 @@ OF_AN_EPOCH = re.compile(r"epoch|\btraining (?:on|with)\b", re.IGNORECASE)
 def is_beforehand(name: str) -> bool:
     """Return whether a bar of this name is over what comes before training."""
     deed, training = DOES_BEFOREHAND.search(name), OF_AN_EPOCH.search(name)
-    if OVER_A_LOADER.match(name):
+    if OVER_A_LOADER.fullmatch(name):
         return False
     if deed:
         return not (training and "training" in training[0].lower() and training.start() < deed.start())
