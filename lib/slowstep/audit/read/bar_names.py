@@ -13,7 +13,8 @@ from collections.abc import Collection
 from slowstep.audit.read.launcher_prefixes import is_prefix
 from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 
-LONGEST = 60
+LONGEST, LONGEST_METRIC = 60, 100
+"""The most characters of a name, and of a metric with its number."""
 
 WORDS = r"\[[^:|\[\]{}<]{1,20}\]"
 OF_SOMETHING = rf"(?<=[A-Za-z]):(?=\s?\d{{1,5}}(?:/\d{{1,5}})?(?:\s?{WORDS})?\Z)"
@@ -82,7 +83,7 @@ def _without_metrics(description: str) -> tuple[str, list[str]]:
     What is done stays, though a number follows it: `Evaluating: 0.85`.
     """
     names: list[str] = []
-    while found := METRIC.search(description):
+    while found := METRIC.search(description, max(0, len(description) - LONGEST_METRIC)):
         called = (found["name"] or "").replace(" ", "_")
         before = description[: found.start()].rstrip(" :,;|-")
         if evaluates_first(called) or is_beforehand(called):
