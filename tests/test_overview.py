@@ -170,6 +170,22 @@ def test_a_drawn_step_says_whether_it_takes_less_time_or_more(longer: float, sai
     assert f"the pair in the middle shows {span(adopted.effect)}" in told
 
 
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        ("data", "Data wait takes 28 % of a step, forward 35 % and backward 34 %."),
+        ("", "Forward takes 35 % of a step, backward 34 % and data wait 28 %."),
+    ],
+)
+def test_a_drawn_step_begins_with_what_the_headline_says(cause: str, said: str, concluded: Concluded) -> None:
+    """Below "Data wait takes 28 %", that most of a step is something else would argue against it."""
+    found = overview(concluded({}))
+    shares = {"data": 0.28, "forward": 0.35, "backward": 0.34, "other": 0.03}
+    causes = [Cause(factor=None, phase=cause, ratio=1.4, text="")] if cause else []
+
+    assert said == step(replace(found, shares=shares, causes=causes, decided=Decision())).description
+
+
 def test_what_to_do_says_what_it_is_now_and_what_becomes_of_the_memory(concluded: Concluded) -> None:
     """A reader knows what the run has today, and whether the change fits."""
     folder = concluded({"gradient_checkpointing=false": 0.4})

@@ -111,7 +111,8 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
         taken = " (--set takes all words after it, so it comes last)" if "--set" in own else ""
         training = ", or put a command that trains after --" if given.command in OF_COMMANDS else ""
-        parser.refuse(given.command, f"name parameter files{training}{taken}")
+        reports = ", logs or tables" if given.command == "audit" else ""
+        parser.refuse(given.command, f"name parameter files{reports}{training}{taken}")
     return given
 
 
@@ -193,7 +194,11 @@ def _parser() -> Commands:
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
                 add_options(command)
             command.add_argument(
-                "--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values; last"
+                "--set",
+                nargs="*",
+                default=[],
+                metavar="KEY=VALUE",
+                help="override single values; last, or before -- COMMAND",
             )
         command.add_argument("--outputs", default=str(OUTPUTS), help=f"where results go ({OUTPUTS})")
         if name == "report":

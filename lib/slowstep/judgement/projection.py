@@ -57,7 +57,8 @@ def unknown(settings: Settings, noise: ComparisonRecord) -> str:
     if len(noise.pairs) < LOOKS[0]:
         return f"the run was compared with itself in fewer than {LOOKS[0]} pairs"
     if not settings.job.epochs:
-        return "job.epochs and job.samples do not say how large it is"
+        given = " (give them by --set job.epochs=… job.samples=… before --)" if settings.command else ""
+        return f"job.epochs and job.samples do not say how large it is{given}"
     if not settings.job.samples and not samples_of_epoch(noise):
         return "job.samples does not say how large an epoch is"
     return ""

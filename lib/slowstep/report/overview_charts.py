@@ -16,7 +16,8 @@ from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import GREEN, GREY, Chart
 from slowstep.report.contrast import text_on
 from slowstep.report.overview import Overview
-from slowstep.text.phases import PHASE_NAMES, phase_named
+from slowstep.text.phases import PHASE_NAMES
+from slowstep.text.sentences import capitalised
 from slowstep.wording.words import alone, cost, decimals_more, duration, hours, money, share
 
 NOW, AFTER = "now", "with the changes"
@@ -100,11 +101,18 @@ def step(found: Overview) -> Chart | None:
         return _stacked(times, "milliseconds of a step, over the same samples", said, lambda ms: duration(ms / 1e3))
     if not found.shares:
         return None
-    largest = sorted(found.shares.items(), key=lambda one: -one[1])[:2]
-    begin = "Most of a step is" if sum(s for _, s in largest) > 0.5 else "The largest parts of a step are"
-    said = f"{begin} {' and '.join(f'{phase_named(p)} ({share(s)})' for p, s in largest)}."
+    said = f"{capitalised(_shares_in_words(found))}."
     percent = {NOW: {p: 100 * s for p, s in found.shares.items()}}
     return _stacked(percent, "per cent of a step", said, lambda value: share(value / 100))
+
+
+def _shares_in_words(found: Overview) -> str:
+    """Return the shares of a step's largest phases, after that of the first cause."""
+    ordered = sorted(found.shares.items(), key=lambda one: -one[1])
+    named = next((cause.phase for cause in found.causes if found.shares.get(cause.phase)), ordered[0][0])
+    first, *others = sorted(ordered, key=lambda one: one[0] != named)
+    told = [f"{PHASE_NAMES[phase]} {share(of_step)}" for phase, of_step in others[:2] if of_step >= SMALL]
+    return f"{PHASE_NAMES[first[0]]} takes {share(first[1])} of a step{', ' * bool(told)}{' and '.join(told)}"
 
 
 def _stacked(sides: Mapping[str, Mapping[str, float]], title: str, said: str, shown: Callable[[float], str]) -> Chart:
