@@ -782,7 +782,7 @@ FIRST_BAR, OF_A_HALF = "  3%|##| 15/500 [00:20<10:47,  1.33s/it]", " 50%|##| 250
     ("text", "figures", "asked"),
     [
         ([FIRST_BAR, WORDS_OF_ALL], [WHOLE], ["are the later bars missing"]),
-        ([WORDS_OF_ALL, FIRST_BAR], [WHOLE], ["are the later bars missing"]),  # one stream behind the other
+        ([WORDS_OF_ALL, FIRST_BAR], [WHOLE], ["are the later bars missing", "which is not all there"]),  # two streams
         ([OF_A_HALF, WORDS_OF_ALL], [{"seconds_per_step": "1.33"}], ["was it stopped or resumed"]),
         ([WORDS_OF_ALL, FIRST_BAR.replace("500", "900")], [{"seconds_per_step": "1.33"}], ["are left out"]),
     ],

@@ -245,10 +245,44 @@ def test_a_description_that_holds_the_last_loss_is_one_bar_s(
     assert {"2.00"} == {pace for each in paces for pace in ([each] if isinstance(each, str) else each)}
 
 
-def test_bars_that_may_as_well_be_an_evaluation_s_are_asked_about(tmp_path: Path) -> None:
-    """Two bars of each epoch differ in their metrics alone."""
+@pytest.mark.parametrize(
+    ("training", "other"),
+    [
+        ("Epoch {epoch}/3 val_acc=0.8", ""),
+        ("Epoch {epoch}/3 (val_loss 0.5)", "Sampling steps"),
+        ("Train (best val_acc 0.5)", "loss: {loss:.4f}"),
+        ("", "Epoch {epoch} | acc: {loss:.4f}"),
+        ("", "Epoch {epoch} F1: {loss:.4f}"),
+        ("", "Denoising steps"),
+        ("loss: {loss:.4f}", "sampling loop time step"),
+        ("Epoch {epoch}", "Train acc: {loss:.4f}"),
+        ("Train", "Epoch {epoch} | acc: {loss:.4f}"),
+        ("Epoch {epoch} loss: {loss:.4f}", "Epoch {epoch} val_acc 0.5 loss {loss:.4f}"),
+    ],
+)
+@pytest.mark.parametrize("total", [50, 400])
+def test_a_metric_beside_another_bar_makes_no_training_of_it(
+    training: str, other: str, total: int, tmp_path: Path
+) -> None:
+    """What a bar was called with its metrics tells first; without them two bars may have one name."""
+
+    def drawn(description: str, epoch: int, total: int, seconds: float) -> str:
+        told = [description.format(epoch=epoch, loss=3 / (n + epoch)) for n in range(total + 1)]
+        bars = (tqdm.format_meter(n, total, n * seconds, prefix=told[n]) for n in range(10, total + 1, 10))
+        return "\r".join(bars) + "\n"
+
     path = tmp_path / "train.log"
-    each = [f"Epoch {epoch} {metric}: 0.5{epoch}1" for epoch in (1, 2) for metric in ("loss", "acc")]
+    size = total if other else 50  # of two bars without a name the longer one is training
+    path.write_text("".join(drawn(training, e, 100, 0.5) + drawn(other, e, size, 0.05) for e in (1, 2, 3)))
+    paces = [row["figures"]["steps_per_second"] for row in read_file(path)]
+
+    assert {"2.00"} == {pace for each in paces for pace in ([each] if isinstance(each, str) else each)}
+
+
+def test_bars_that_may_as_well_be_an_evaluation_s_are_asked_about(tmp_path: Path) -> None:
+    """Two bars of each epoch show their losses alone."""
+    path = tmp_path / "train.log"
+    each = [f"Epoch {epoch} loss: 0.5{epoch}{bar}" for epoch in (1, 2) for bar in (1, 2)]
     path.write_text("".join(bars(20, "2.00s/it", name + ":") for name in each))
     with pytest.raises(Unreadable, match="which are training"):
         read_file(path)

@@ -401,7 +401,12 @@ def test_trials_may_start_as_slowly_as_the_program(first: float, limit: float, f
 
 @pytest.mark.parametrize(
     ("found", "kept"),
-    [((0.002, 0.004, 0.009), (0.002,) * 3), ((0.2, 0.3, 0.11), (0.2,) * 3), ((0.2, 0.01, 0.2), (0.2, 0.01, 0.2))],
+    [
+        ((0.002, 0.004, 0.009, 0.0), (0.002,) * 4),
+        ((0.2, 0.3, 0.11), (0.2,) * 3),
+        ((0.2, 0.01, 0.2), (0.2, 0.01, 0.2)),
+        ((0.008, 0.012, 0.04, 0.06), (0.008, 0.012, 0.04, 0.06)),
+    ],
 )
 def test_a_share_that_was_found_about_as_large_is_as_it_was(
     found: tuple[float, ...], kept: tuple[float, ...], folder: Path

@@ -13,7 +13,7 @@ from slowstep import __version__
 from slowstep.batch.notebook_process import NotebookProcess
 from slowstep.environment.machine import this_machine, versions
 from slowstep.investigation.asked import sections_asked
-from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
+from slowstep.investigation.results import INTERRUPTED, NotebookRun, PlanRun, drawn_at_once
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render
@@ -147,9 +147,8 @@ class _Running:
         return _kept(drawn, self.given)
 
     def _measured(self) -> float:
-        """Return the seconds in which the notebook's questions were measured, as far as that is kept."""
-        kept = self.given.store.read(Summary, "summaries", self.notebook.stem)
-        return kept.seconds if kept else 0.0
+        """Return the seconds in which questions of notebooks were measured; while one measures, no other does."""
+        return sum(spent.seconds for spent in self.given.store.every(PlanRun, "spent"))
 
     def _drawn(self, run: NotebookRun) -> NotebookRun:
         """Write the HTML of the executed notebook, and return its run with what came of that."""

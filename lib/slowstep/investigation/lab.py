@@ -332,7 +332,7 @@ class Lab(Shown):
         _, arm = self.baseline, identity(self.arm.determinants())  # it is measured before its time is counted
         spent = (self._elapsed(), *self._since(self._before))
         seconds, measured_seconds, steps = (now - then for now, then in zip(spent, self._counted, strict=True))
-        if earlier := minutes.spent_on(store, self.notebook, arm):
+        if earlier := minutes.spent_on(store, self.notebook, self._plan):
             seconds = earlier.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
             measured_seconds, steps = earlier.measured_seconds + measured_seconds, earlier.steps + steps
         summary = Summary(
@@ -358,7 +358,7 @@ class Lab(Shown):
             self._counted = spent
             store.write(summary, "summaries", self.notebook)
             together = PlanRun(seconds=seconds, measured_seconds=measured_seconds, steps=int(steps))
-            minutes.keep_spent(store, self.notebook, arm, together)
+            minutes.keep_spent(store, self.notebook, self._plan, together)
         self.close()
         return summary
 
@@ -417,7 +417,7 @@ class Lab(Shown):
             return math.inf
         plan = self.evidence.store.read(PlanRun, "plans", self._plan)
         arm = identity(self.arm.determinants())
-        known = sum(minutes.took(self.evidence.store, section.notebook, arm) for section in SECTIONS)
+        known = sum(minutes.took(self.evidence.store, section.notebook, arm, self._plan) for section in SECTIONS)
         spent = known - self._counted[0] + (plan.seconds if plan else 0.0) + minutes.drawing(self.evidence.store)
         return 60 * self.settings.budget.minutes * part - spent - self._elapsed()
 

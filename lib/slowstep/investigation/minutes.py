@@ -50,22 +50,25 @@ def drawing(store: Store) -> float:
     return len(waiting) / drawn_at_once() * first.seconds if first else 0.0
 
 
-def took(store: Store, notebook: str, arm: str) -> float:
-    """Return the seconds in which a notebook's questions on `arm` were measured, and in which its report was drawn."""
+def took(store: Store, notebook: str, arm: str, run: str) -> float:
+    """Return the seconds in which a notebook's questions on `arm` were measured, and in which its report was drawn.
+
+    `run` stands for the arm in its environment.
+    """
     concluded, drawn = store.read(Summary, "summaries", notebook), store.read(NotebookRun, "notebooks", notebook)
     of_other = concluded is not None and concluded.arm != arm  # the report is of that other arm, too
-    parts = (spent_on(store, notebook, arm), None if of_other else drawn)
+    parts = (spent_on(store, notebook, run), None if of_other else drawn)
     return sum(part.seconds for part in parts if part is not None)
 
 
-def spent_on(store: Store, notebook: str, arm: str) -> PlanRun | None:
-    """Return what all calls have spent on a notebook's questions on `arm`; None if nothing.
+def spent_on(store: Store, notebook: str, run: str) -> PlanRun | None:
+    """Return what all calls have spent on a notebook's questions on a run in its environment; None if nothing.
 
     It stays known where other minutes, say, drop what the notebook concluded.
     """
-    return store.read(PlanRun, "spent", identity(notebook, arm))
+    return store.read(PlanRun, "spent", identity(notebook, run))
 
 
-def keep_spent(store: Store, notebook: str, arm: str, spent: PlanRun) -> None:
-    """Keep what all calls have spent on a notebook's questions on `arm`."""
-    store.write(spent, "spent", identity(notebook, arm))
+def keep_spent(store: Store, notebook: str, run: str, spent: PlanRun) -> None:
+    """Keep what all calls have spent on a notebook's questions on a run in its environment."""
+    store.write(spent, "spent", identity(notebook, run))

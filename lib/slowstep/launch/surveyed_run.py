@@ -214,8 +214,8 @@ def _mapping(path: Path) -> dict[str, Any]:
 MEASURED = ("garbage_collection_share", "rank_excess")
 """The values of a run that are shares of its time, and that no two surveys find alike."""
 
-ALIKE, SMALL = 2.0, 0.01
-"""The factor by which a share may be off that is the same as before, and the share below which all are."""
+ALIKE, BORDERS = 2.0, (0.01, 0.05)
+"""The factor by which a share may be off that is the same as before, and the shares from which on it matters."""
 
 
 def _as_before(values: Mapping[str, Seen], kept: object) -> dict[str, Seen]:
@@ -234,8 +234,9 @@ def _as_before(values: Mapping[str, Seen], kept: object) -> dict[str, Seen]:
 
 
 def _are_alike(one: float, other: float) -> bool:
-    small, large = sorted((max(one, SMALL), max(other, SMALL)))
-    return large <= ALIKE * small
+    small, large = sorted((one, other))
+    sides = [sum(share >= border for border in BORDERS) for share in (one, other)]
+    return sides[0] == sides[1] and (not sides[0] or large <= ALIKE * small)
 
 
 def surveyed(survey: SurveyRecord) -> Surveyed:

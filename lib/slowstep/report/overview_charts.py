@@ -16,7 +16,7 @@ from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import GREEN, GREY, Chart
 from slowstep.report.contrast import text_on
 from slowstep.report.overview import Overview
-from slowstep.text.phases import PHASE_NAMES
+from slowstep.text.phases import PHASE_NAMES, phase_named
 from slowstep.text.sentences import capitalised
 from slowstep.wording.words import alone, cost, decimals_more, duration, hours, money, share
 
@@ -112,7 +112,7 @@ def _shares_in_words(found: Overview) -> str:
     named = next((cause.phase for cause in found.causes if found.shares.get(cause.phase)), ordered[0][0])
     first, *others = sorted(ordered, key=lambda one: one[0] != named)
     told = [f"{PHASE_NAMES[phase]} {share(of_step)}" for phase, of_step in others[:2] if of_step >= SMALL]
-    return f"{PHASE_NAMES[first[0]]} takes {share(first[1])} of a step{', ' * bool(told)}{' and '.join(told)}"
+    return f"{phase_named(first[0])} takes {share(first[1])} of a step{', ' * bool(told)}{' and '.join(told)}"
 
 
 def _stacked(sides: Mapping[str, Mapping[str, float]], title: str, said: str, shown: Callable[[float], str]) -> Chart:

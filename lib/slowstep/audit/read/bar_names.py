@@ -2,7 +2,8 @@
 other.
 
 A description may be drawn anew with each bar, since it holds the last loss: `Epoch 1 | loss: 1.8231`. What changes in
-it names nothing, but may say that the bar is an evaluation's.
+it names nothing. Without it an evaluation's bar may have the training's name, so a log is read by it only where its
+bars are not told apart by their whole descriptions.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NAME = re.compile(rf"(?:[^:|\[\]{{}}]|{WORDS}|{OF_SOMETHING})*\Z")
 behind an earlier bar or a line of the log."""
 
 DECIMAL = r"[-+]?(?:\d{0,12}\.\d{1,20}(?:e[-+]?\d{1,3})?|\d{1,3}e[-+]?\d{1,3}|nan|inf)(?:\s?(?:%|[kMGT]i?B?|m?s))?"
-CALLED = r"(?P<name>(?:(?:train|val(?:id(?:ation)?)?|eval|test|dev) )?[A-Za-z][\w./-]{0,30})"
+CALLED = r"(?P<name>(?!(?:epoch|step|iter)\b)(?:(?:train|val(?:id(?:ation)?)?|eval|test|dev) )?[A-Za-z][\w./-]{0,30})"
 BETWEEN = r"\s,;|(\["
 METRIC = re.compile(
     rf"(?<![{BETWEEN}])[{BETWEEN}]*+(?:{CALLED}\s?[:= ]\s?{DECIMAL}|(?<=\|)\s?\d{{1,12}})[)\]]?\Z", re.IGNORECASE
@@ -31,11 +32,11 @@ METRIC = re.compile(
 """A metric, or a count of steps, at the end of a description. A whole number that is called something may name a bar:
 `Epoch: 3`."""
 
-OF_EVALUATION = re.compile(r"(?:.* )?(?:eval|val(?:id(?:ation)?)?|test|dev)[_./-][\w./-]+", re.IGNORECASE)
-"""A name that ends with that of an evaluation's metric."""
+LOSS = re.compile(r"(?:train\w*[_./-])?loss\w*", re.IGNORECASE)
+"""The name of the metric that a training's bar shows first."""
 
-OF_TRAINING = re.compile(r"(?:train\w*[_./-])?loss\w*", re.IGNORECASE)
-"""The name of a metric that a training shows."""
+SHOWS = "shows "
+"""What stands in a name before that of another metric which a bar shows first."""
 
 OF_EPOCH = re.compile(
     r"(?:\A|[:\]]) ?(?:(?P<of_all>\d{1,5}/\d{1,5}) [\d.]+[KMGT]?B? |(?P<first>\d{1,5})\|\d{1,12}\|[Ll]oss: )[^:|]*\Z"
@@ -44,10 +45,11 @@ OF_EPOCH = re.compile(
 `1|120|Loss: 1.8231` of torchtune."""
 
 
-def bar_name(head: str, prefixes: Collection[str]) -> str:
+def bar_name(head: str, prefixes: Collection[str], with_metrics: bool) -> str:
     """Return the name of a bar from what stands before its percentage, `Epoch 1/3:`; empty if it has none.
 
-    What a launcher writes before each line is none. `prefixes` are the hosts and processes that it names there.
+    It is told `with_metrics`, by the whole description, or without. What a launcher writes before each line is none.
+    `prefixes` are the hosts and processes that it names there.
     """
     if not head.endswith(":") or is_prefix(head[:-1], prefixes):
         return ""
@@ -56,25 +58,30 @@ def bar_name(head: str, prefixes: Collection[str]) -> str:
         before = description[: epoch.start()]
         named = f"Epoch {epoch['of_all'] or epoch['first']}"
         return f"{before[-LONGEST:]} {named}" if evaluates_first(before) else named
-    lasting, metrics = _without_metrics(description)
+    lasting, metrics = (description, []) if with_metrics else _without_metrics(description)
     name = NAME.search(lasting)[0].strip()
-    if metrics and shows_evaluation(metrics[0]) and not any(map(is_loss, metrics)):
-        name = f"{name} {metrics[0]}"
-    name = name.strip() or next(iter(metrics), "")
+    if metrics and not is_loss(metrics[0]):
+        name = f"{name} {SHOWS}{metrics[0]}".strip()
+    name = name or next(iter(metrics), "")
     return name if len(name) <= LONGEST else ""
 
 
-def shows_evaluation(name: str) -> bool:
-    """Return whether a bar of this name shows an evaluation's metric, and no loss of training.
+def ends_with_metric(name: str) -> bool:
+    """Return whether a whole description ends with a metric, which may be another one with each bar."""
+    return bool(METRIC.search(name))
 
-    Beside bars that do not, it is an evaluation's. A training's may show what the last evaluation came to.
+
+def shows_no_loss(name: str) -> bool:
+    """Return whether a bar of this name shows another metric first than a training's loss.
+
+    Beside bars that do not, it may be an evaluation's.
     """
-    return bool(OF_EVALUATION.fullmatch(name))
+    return SHOWS in name
 
 
 def is_loss(name: str) -> bool:
     """Return whether a bar is called after a training's loss, or a metric is one."""
-    return bool(OF_TRAINING.fullmatch(name))
+    return bool(LOSS.fullmatch(name))
 
 
 def _without_metrics(description: str) -> tuple[str, list[str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import parse
-from slowstep.audit.read.bar_names import is_loss, shows_evaluation
+from slowstep.audit.read.bar_names import ends_with_metric, is_loss, shows_no_loss
 from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.midway import changed_midway, without_whole_times
@@ -95,17 +95,16 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     not clear which bars are of training. `beside_box` says that it also holds a table without figures, drawn as a box,
     whose lines say no speed.
     """
-    log = scan(path)
-    dictionaries = [said for said in log.ends if said.text.startswith("{")]
-    ends = _ends(dictionaries, path) or _ends(log.ends, path)  # scripts print the same once more as a list
-    ends = told_once(ends, [stretch.at for stretch in log.stretches])
-    trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
+    log, ends, trainings = _read_by(scan(path), path)
+    if any(stretch.name for stretch in log.stretches) and not any(map(_is_told_apart, trainings)):
+        lasting = _read_by(scan(path, with_metrics=False), path)  # bars that are trainings may say another loss each
+        log, ends, trainings = lasting if lasting[2] else (log, ends, trainings)
     _refuse_bare_epochs(trainings, path)
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
     left_out, own = _with_ends(trainings, ends)
     found = [_row(training, end, known) for training, end in own]
     if found and left_out:
-        found[0][1].append(LEFT_OUT)
+        found[0][1].append(left_out)
     found = found or [(figures, []) for _, figures in ends]
     found = found or [_spoken(path, log, beside_box)]
     return [
@@ -114,18 +113,33 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     ]
 
 
+def _is_told_apart(training: Training) -> bool:
+    """Return whether the bars of a training have a name that is no other one with each bar."""
+    name, bars = training.stretches[0].name, sum(len(stretch.paces) for stretch in training.stretches)
+    return bool(name) and (not ends_with_metric(name) or bars > 2 * len(training.stretches))
+
+
+def _read_by(log: Scanned, path: Path) -> tuple[Scanned, list[tuple[int, dict[str, Any]]], list[Training]]:
+    """Return a log with Trainer's last words, with their places, and with its trainings."""
+    dictionaries = [said for said in log.ends if said.text.startswith("{")]
+    ends = _ends(dictionaries, path) or _ends(log.ends, path)  # scripts print the same once more as a list
+    ends = told_once(ends, [stretch.at for stretch in log.stretches])
+    return log, ends, _trainings(log.stretches, [figures for _, figures in ends], path)
+
+
 def _ends(each: Sequence[Said], path: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return the figures of Trainer's last words, where they say some, with their places in the log."""
     return [(at, figures) for at, figures in (last_words(said, path) for said in each) if figures]
 
 
 LEFT_OUT = "Trainer's last words that stand before the first bar are left out: were they another training's?"
+TAKEN = "Trainer's last words stand before the bar, which is not all there: are they this training's?"
 
 
 def _with_ends(
     trainings: Sequence[Training], ends: Sequence[tuple[int, dict[str, Any]]]
-) -> tuple[bool, list[tuple[Training, dict[str, Any]]]]:
-    """Return the trainings with their last words, and whether others before the first bar are left out.
+) -> tuple[str, list[tuple[Training, dict[str, Any]]]]:
+    """Return a question on last words before the first bar, if there is one, and the trainings with their last words.
 
     Where the two streams of a program stand one behind the other, all last words come before all bars.
     """
@@ -135,9 +149,9 @@ def _with_ends(
     own = [next((said for at, said in reversed(ends) if a <= at < b), {}) for a, b in pairwise(boundaries)]
     pairs = list(zip(trainings, before, strict=False))
     if len(before) == len(trainings) and not any(own) and all(_may_end(*pair) for pair in pairs):
-        return False, pairs
-    known = [end for end in own if end]
-    return any("steps_per_second" in end and end not in known for end in before), list(zip(trainings, own, strict=True))
+        return "" if all(_is_all_there(training) for training, _ in pairs) else TAKEN, pairs
+    others = [end for end in before if "steps_per_second" in end and end not in own]
+    return LEFT_OUT if others else "", list(zip(trainings, own, strict=True))
 
 
 def _may_end(training: Training, end: dict[str, Any]) -> bool:
@@ -145,8 +159,11 @@ def _may_end(training: Training, end: dict[str, Any]) -> bool:
     if not _counts_all(end, training):
         return False
     clock, seconds = training.stretches[-1].elapsed[-1], parse(end["seconds"]).middle
-    all_there = training.total - training.stretches[-1].last <= training.room
-    return not all_there or abs(clock - seconds) <= BEHIND * seconds + CLOCKS
+    return not _is_all_there(training) or abs(clock - seconds) <= BEHIND * seconds + CLOCKS
+
+
+def _is_all_there(training: Training) -> bool:
+    return training.total - training.stretches[-1].last <= training.room
 
 
 def _counts_all(end: dict[str, Any], training: Training) -> bool:
@@ -176,7 +193,7 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
     outer = outer_bars(stretches)
     inner = [s for s in stretches if (s.name, s.total) not in outer]
-    own = _own([s for s in inner if not shows_evaluation(s.name)], bool(outer), bool(ends))
+    own = _own([s for s in inner if not shows_no_loss(s.name)], bool(outer), bool(ends))
     own = own or _own(inner, bool(outer), bool(ends))
     if not own:
         return []
@@ -205,14 +222,14 @@ def _own(inner: Sequence[Stretch], counted: bool, ended: bool) -> list[Stretch]:
     It is `counted` if other bars count its epochs, and `ended` if Trainer's last words are there.
     """
     by_steps = [s for s in inner if s.counts == "step"]
-    nameless, named = [s for s in by_steps if not s.name], [s for s in by_steps if s.name and _of_training(s.name)]
+    nameless = [s for s in by_steps if not s.name]
+    named = [s for s in by_steps if s.name and (_of_training(s.name) or is_loss(s.name))]
     # a longer bar that is named as a training's is one, and what has no name beside it is a sampling or an evaluation
     longest = max((s.total for s in nameless), default=0)
     own = named if max((s.total for s in named), default=0) > longest else nameless
     own = own or [s for s in by_steps if _of_training(s.name, counted)]
     # Trainer's own bar counts steps, and one of samples beside its last words is of what came before
     own = own or [s for s in inner if _of_training(s.name) and not ended]
-    own = own or [s for s in by_steps if is_loss(s.name)]
     return own or [s for s in inner if s.counts == "token" and not s.name]
 
 

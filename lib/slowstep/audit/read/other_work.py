@@ -103,6 +103,12 @@ DOES_BEFOREHAND = re.compile(
 )
 """Words in the names of bars over what comes before training."""
 
+OF_SAMPLING = re.compile(
+    rf"{BEGINS}(?:sampling|denoising|ddi[mp]|predict(?:ing|ions?)?|rollouts?|scoring|beam[ -]?search|k-?means){ENDS}",
+    re.IGNORECASE,
+)
+"""Words in the names of bars over what a model is asked for, or over what is computed from its outputs."""
+
 OVER_DATA = re.compile(r"(?:data ?sets?|\bsplits?)\b(?!\W{0,2}\d)", re.IGNORECASE)
 """What is read or written there. One with a number is a part that is trained on."""
 
@@ -118,6 +124,8 @@ def is_beforehand(name: str) -> bool:
     deed, training = DOES_BEFOREHAND.search(name), OF_AN_EPOCH.search(name)
     if OVER_A_LOADER.fullmatch(name):
         return False
+    if (sampling := OF_SAMPLING.search(name)) and not OF_TRAINING.search(name, 0, sampling.start()):
+        return True
     if deed:
         return not (training and "training" in training[0].lower() and training.start() < deed.start())
     return bool(OVER_DATA.search(name)) and not training

@@ -88,8 +88,11 @@ class Scanned:
     lines: int
 
 
-def scan(path: Path) -> Scanned:
-    """Return the bars and the last words in a log; Unreadable if it can't be read."""
+def scan(path: Path, with_metrics: bool = True) -> Scanned:
+    """Return the bars and the last words in a log; Unreadable if it can't be read.
+
+    Bars are called by their descriptions, `with_metrics` in these or without.
+    """
     stretches: list[Stretch] = []
     ends: list[Said] = []
     # the buffer's place in the log, the lines before it, and the place where its line began
@@ -108,7 +111,7 @@ def scan(path: Path) -> Scanned:
             head = _head_of_drawn(before) if found["bare_pace"] else _head(before)
             pace = pace_of(found["pace"] or found["bare_pace"], found["unit"] or found["bare_unit"])
             if pace and head is not None:
-                _add(stretches, found, bar_name(head, prefixes or ()), began, pace)
+                _add(stretches, found, bar_name(head, prefixes or (), with_metrics), began, pace)
         position = max(0, ends_from - began)
         while (match := END_WORD.search(buffer, position)) and match.start() < whole:
             word = match.start()
