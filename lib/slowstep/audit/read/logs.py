@@ -105,8 +105,7 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     found = [_row(training, end, known) for training, end in own]
     if found and left_out:
         found[0][1].append(left_out)
-    found = found or [(figures, []) for _, figures in ends]
-    found = found or [_spoken(path, log, beside_box)]
+    found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log, beside_box)]
     return [
         {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
         for figures, questions in found

@@ -126,7 +126,7 @@ def _moving(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -
         comparable=False,
         back_through=first if forth and not is_first else "",
         does=MOVING,
-        does_at=lines[0] if len(lines) == 1 else first,
+        does_at=_line_or(first, lines),
     )
 
 
@@ -164,13 +164,18 @@ def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
             comparable=False,
             back_through="" if is_first else first,
             does=does,
-            does_at=lines[0] if len(lines) == 1 else first,
+            does_at=_line_or(first, lines),
         )
 
 
 def _at(lines: Sequence[str]) -> str:
     """Return where something is, for a sentence: at a line, or at one of a few."""
     return f", {'at' if len(lines) > 1 else 'mostly at'} {' or '.join(lines)}" if lines else ""
+
+
+def _line_or(phase: str, lines: Sequence[str]) -> str:
+    """Return the only line that may hold something; its phase if there is none, or more than one."""
+    return lines[0] if len(lines) == 1 else phase
 
 
 KINDS = (_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _written_out)
