@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -44,12 +45,13 @@ from slowstep.report.cards import card
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
-from slowstep.report.index import page
+from slowstep.report.index import page, write_index
 from slowstep.report.overview import overview
 from slowstep.report.overview_charts import step
 from slowstep.report.prose import baseline_conclusion, final_conclusion
 from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
+from slowstep.text.markdown import escape
 from slowstep.text.numbers import signed
 from slowstep.wording.causes import Cause
 from slowstep.wording.held_back import busy
@@ -215,7 +217,8 @@ def test_the_answer_says_what_was_shown_and_may_not_be_adopted(concluded: Conclu
     found = overview(concluded({"per_device_train_batch_size=8": 0.6}, **{"allow.semantics": False}))
 
     assert "throughput was shown with per_device_train_batch_size=8" in found.answer
-    assert "which is not adopted: it is other training (" in found.answer
+    assert found.headline.endswith("which is not adopted.")
+    assert found.beside.startswith("It is other training (")
     assert replace(found, causes=[]).answer == found.answer
 
 
@@ -667,9 +670,31 @@ def test_the_summaries_say_what_the_overview_says(concluded: Concluded, gains: d
 
     assert told.keys() | verdict.keys() == set(keys)
     assert told["answer"] == found.answer
-    assert (folder / "summary.md").read_text().splitlines()[2].startswith(f"**{found.answer[:20]}")
+    assert (folder / "summary.md").read_text().splitlines()[2] == f"**{escape(found.headline)}**"
     assert "summary.svg" in (folder / "summary.md").read_text()
     ElementTree.parse(folder / "summary.svg")
+
+
+def test_the_index_begins_with_what_concluded_last(concluded: Concluded, tmp_path: Path) -> None:
+    """Whoever has just measured something finds it first, whatever its name is."""
+    folder = concluded({})
+    for name, age in (("a_week_old", 604800), ("z_yesterday", 86400)):
+        shutil.copytree(folder, tmp_path / name)
+        for record in (tmp_path / name / "records" / "notebooks").iterdir():
+            os.utime(record, (record.stat().st_mtime - age,) * 2)
+
+    index = write_index(tmp_path, pytest.fail).read_text()
+    assert [folder.name, "z_yesterday", "a_week_old"] == re.findall(r'class="investigation" id="(.*?)"', index)
+
+
+def test_what_is_done_by_another_key_tells_the_name_it_was_tried_by(concluded: Concluded) -> None:
+    """A chart calls it `larger_batches=4` and the file is given a batch size: the page says that these are one."""
+    found = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    (own,) = found.decision.parts
+    assert not any("tried as" in action.kind for action in found.actions)
+    other = replace(own, name="larger_batches=4", factor="larger_batches")
+    renamed = replace(found, decided=replace(found.decision, parts=[other]))
+    assert any(action.kind.startswith("tried as larger_batches=4; ") for action in renamed.actions)
 
 
 def test_the_index_holds_every_hypothesis_once_grouped_by_outcome(concluded: Concluded) -> None:
@@ -693,7 +718,7 @@ def test_hostile_names_stay_text(concluded: Concluded) -> None:
     run = NotebookRun(notebook=evil, status="failed", reason=evil)
     decided = replace(found.decision, parts=[worst], refused=[Refused(verdict=worst, why=evil, remedy=evil)])
     hostile = replace(
-        found, name=evil, machine=evil, headline=evil, runs=[run], verdicts=[worst], causes=[], decided=decided
+        found, name=evil, machine=evil, largest=evil, runs=[run], verdicts=[worst], causes=[], decided=decided
     )
     figure = go.Figure()
     figure.add_bar(y=[evil], x=[1.0], orientation="h", text=[evil], textposition="outside")

@@ -64,7 +64,14 @@ def within(whole: Verdict, part: Verdict) -> Verdict:
 def _action(v: Verdict, now: Mapping[str, object]) -> Action:
     before = v.replaces or [_plain(now[key]) for key in v.overrides if key in now and not v.lines]
     was = f"now {', '.join(before)}; " if before else ""
-    return Action(what=what(v), gain=span(v.effect), kind=f"{was}{KINDS[v.meaning]}")
+    return Action(what=what(v), gain=span(v.effect), kind=f"{_tried_as(v)}{was}{KINDS[v.meaning]}")
+
+
+def _tried_as(v: Verdict) -> str:
+    """Return the name that a change of other keys has everywhere else, as a clause; empty if it has its own keys'."""
+    keys = {key.rpartition(".")[2] for key in v.overrides}
+    named = {level.partition("=")[0] for level in v.name.split(" + ")}
+    return "" if v.lines or not keys or named & keys else f"tried as {v.name}; "
 
 
 def _rest(adopted: Verdict | None, parts: Sequence[Verdict]) -> str:

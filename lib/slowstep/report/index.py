@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,18 +29,27 @@ LOOKED_AT = 4096
 def write_index(outputs: Path, tell: Callable[[str], object]) -> Path | None:
     """Write the index of everything under `outputs` and return its path. Folders without notebook runs are left out.
 
-    Each folder gets its summary as well. A page of somebody else's that has the name of the index is left alone, and
-    the index has another name there. What can't be read or written, since others share the folder, is left out: `tell`
-    gets a line on it. None if the index itself can't be written.
+    The one whose notebooks concluded last stands first. Each folder gets its summary as well. A page of somebody else's
+    that has the name of the index is left alone, and the index has another name there. What can't be read or written,
+    since others share the folder, is left out: `tell` gets a line on it. None if the index itself can't be written.
     """
     try:
-        overviews = [found for folder in sorted(outputs.iterdir()) if (found := _summarised(folder, tell))]
+        folders = sorted(sorted(outputs.iterdir()), key=_last_concluded, reverse=True)
+        overviews = [found for folder in folders if (found := _summarised(folder, tell))]
         path = next(outputs / name for name in NAMES if not _is_foreign(outputs / name))
         write_atomically(path, page(overviews))
     except OSError as error:
         tell(f"no index was written: {explained(error)}")
         return None
     return path
+
+
+def _last_concluded(folder: Path) -> float:
+    """Return when a notebook of an investigation last concluded something, in seconds since 1970; 0 if none did."""
+    times = [0.0]
+    with contextlib.suppress(OSError):
+        times += [record.stat().st_mtime for record in (folder / "records" / "notebooks").iterdir()]
+    return max(times)
 
 
 def _summarised(folder: Path, tell: Callable[[str], object]) -> Overview | None:

@@ -65,8 +65,8 @@ class Overview:
     verdicts: Sequence[Verdict]
     """All hypotheses: the supported first, the largest gain first."""
     causes: Sequence[Cause]
-    headline: str
-    """A sentence on the phase that takes most of the time, for a run without a cause."""
+    largest: str
+    """A clause on the phase that takes most of the time, for a run without a cause."""
     decided: Decision | None
     """What the last notebook decided; None if it has not."""
     fails: str
@@ -108,10 +108,21 @@ class Overview:
         """Return what was decided; an empty decision if nothing was."""
         return self.decided or Decision()
 
-    @cached_property
+    @property
     def answer(self) -> str:
-        """Return the answer: what becomes of the job, or that nothing was found; and what else holds it back."""
-        return " ".join(filter(None, (self._failing, self._answer, self.course, self.quota)))
+        """Return the whole answer: its first sentence, and what has to stand beside it."""
+        return " ".join(filter(None, (self.headline, self.beside)))
+
+    @property
+    def headline(self) -> str:
+        """Return what becomes of the job, or that nothing was found, in one sentence; before it, how the run failed."""
+        return " ".join(filter(None, (self._failing, self._said[0])))
+
+    @property
+    def beside(self) -> str:
+        """Return what has to stand beside the headline, in sentences: what it leaves open, and what else holds the run
+        back. Empty if nothing does."""
+        return " ".join(filter(None, (self._said[1], self.course, self.quota)))
 
     @property
     def _failing(self) -> str:
@@ -136,40 +147,47 @@ class Overview:
     def _failed_in_most(self) -> bool:
         return 2 * len(self._failed_beside) > len(self._compared)
 
-    @property
-    def _answer(self) -> str:
+    @cached_property
+    def _said(self) -> tuple[str, str]:
+        """The answer's first sentence, and the sentences that have to stand beside it."""
         adopted, before, after = self.decision.adopted, self.decision.before, self.decision.after
         if not self.trained:
-            return " ".join(filter(None, (self.audited, "Reported figures were audited, and nothing was trained.")))
+            return self.audited, "Reported figures were audited, and nothing was trained."
         if self.unmeasured:
-            return f"Nothing is known yet: {self.unmeasured}."
+            return f"Nothing is known yet: {self.unmeasured}.", ""
         if self.decided is None:
-            return f"Nothing is decided yet: {self.undecided}."
+            return f"Nothing is decided yet: {self.undecided}.", ""
         if adopted and before and after:
             assumed = f", if {after.assumed}" if after.assumed else ""
             whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput"
-            return f"{whole}{self._with}{assumed}{self._fewer_tokens}.{self._besides}"
+            return f"{whole}{self._with}{assumed}{self._fewer_tokens}.", self._besides
         if adopted:
             why = f": {self.unprojected}" if self.unprojected else ""
-            unknown = "" if self.course or self.fails else f" How long the whole job takes is not known{why}."
-            return f"{span(adopted.effect)} throughput{self._with}.{unknown}{self._besides}"
+            unknown = "" if self.course or self.fails else f"How long the whole job takes is not known{why}."
+            return f"{span(adopted.effect)} throughput{self._with}.", " ".join(filter(None, (self._besides, unknown)))
         if self._failed_in_most:
-            return "No change can be shown to be faster before the run trains to the end."
+            return "No change can be shown to be faster before the run trains to the end.", ""
         if self.causes and self.causes[0].headline:
-            return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
+            none = "No change that may be made here was shown and confirmed to be faster."
+            return self.causes[0].headline, none
         refused = [one for one in self.decision.refused if one.verdict.effect]
         if refused:  # also where it names no cause, as it was compared beside settings that the run lacks
             best = max(refused, key=lambda one: one.verdict.effect.mean)
             shown = f"{span(best.verdict.effect)} throughput was shown with {best.verdict.shown}"
-            return f"{shown}, which is not adopted: {best.why}."
+            return f"{shown}, which is not adopted.", sentence(best.why)
         if self.causes:
-            return "No change that may be made here was shown and confirmed to be faster. The causes below say why."
+            none = "No change that may be made here was shown and confirmed to be faster."
+            return none, "The causes below say why."
+        found = f"; {self.largest}" if self.largest else ""
+        return f"No cause was shown{found}.", self._undecided
+
+    @property
+    def _undecided(self) -> str:
+        """How many hypotheses stay open, and why, in sentences; empty if none does."""
         open_ones = self.of(Outcome.INCONCLUSIVE)
-        undecided = f" {len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
-        undecided += f" For {_hypotheses(len(self.untried))} no time was left." if self.untried else ""
-        undecided += f" {self._untestable}" if self._untestable else ""
-        found = f"; {self.headline}" if self.headline else ""
-        return f"No cause was shown{found}.{undecided}"
+        left = f"For {_hypotheses(len(self.untried))} no time was left." if self.untried else ""
+        undecided = f"{len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
+        return " ".join(filter(None, (undecided, left, self._untestable)))
 
     @property
     def _fewer_tokens(self) -> str:
@@ -202,11 +220,10 @@ class Overview:
         known."""
         adopted = self.decision.adopted
         if not self.causes and not self.parts:
-            return " No cause was shown: no single change is known to bring that."
+            return "No cause was shown: no single change is known to bring that."
         if not (adopted and adopted.effect):
             return ""
-        more = more_lost(self.causes, adopted.effect)
-        return f" {more}" if more else ""
+        return more_lost(self.causes, adopted.effect)
 
     @cached_property
     def actions(self) -> list[Action]:
@@ -325,7 +342,7 @@ def overview(folder: Path) -> Overview:
         runs=runs,
         verdicts=sorted(known, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
         causes=causes(known, latest.suspects, latest.minimum_effect, remaining) if latest else [],
-        headline=_headline(latest) if latest else "",
+        largest=_largest(latest) if latest else "",
         decided=decided or (Decision() if final else None),
         fails=baseline.fails if baseline else "",
         unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline", now, "was not measured"),
@@ -378,7 +395,7 @@ def _blocks(compared: Sequence[ComparisonRecord]) -> list[Block]:
     return [block for one in compared for pair in one.pairs for block in (pair.baseline, pair.treatment)]
 
 
-def _headline(baseline: Summary) -> str:
+def _largest(baseline: Summary) -> str:
     """Return the clause on the phase that takes the largest part of the time."""
     if not baseline.shares:
         return ""

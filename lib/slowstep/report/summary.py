@@ -46,7 +46,9 @@ def write_summary(folder: Path, found: Overview) -> None:
 
 def as_markdown(found: Overview, picture: str = "") -> str:
     """Return the summary as Markdown, to be pasted into an issue. `picture` describes the drawing, if there is one."""
-    parts = [f"## {escape(found.name)}: why are the steps slow?", f"**{escape(found.answer)}**"]
+    parts = [f"## {escape(found.name)}: why are the steps slow?", f"**{escape(found.headline)}**"]
+    if found.beside:
+        parts.append(escape(found.beside))
     if picture:
         parts.append(f"![{escape(picture)}]({NAME}.svg)")
     if found.causes:
