@@ -280,6 +280,12 @@ def test_the_command_prints_half_a_page_and_changes_nothing(tmp_path: Path) -> N
     assert before == content()
 
 
+def test_each_model_that_is_trained_is_told(look: Look) -> None:
+    """A generator and its discriminator are two; a loss without weights, and a model's own parts, are none."""
+    told = [text for text in lines(look("two_optimizers.py")) if text.startswith("model")]
+    assert ["Linear: 40 parameters", "Linear: 9 parameters"] == [text.split(None, 1)[1].split(",")[0] for text in told]
+
+
 def test_what_a_library_says_of_a_slow_path_is_told(look: Look, tmp_path: Path) -> None:
     """With the words of the library, once."""
     warning = "The fast path is not available because one of the required library is not installed."

@@ -43,7 +43,17 @@ def seen_training(
     }
     found |= _of_loader(probe, survey)
     model = max(probe.models, key=lambda one: sum(1 for _ in one.parameters()), default=None)
-    return found if model is None else found | {"model": _of_model(model)}
+    if model is None:
+        return found
+    others = [one for one in probe.models if one is not model and not _is_within(one, model)]
+    found["other_models"] = [of for one in others if (of := _of_model(one))["parameters"]]
+    return found | {"model": _of_model(model)}
+
+
+def _is_within(module: torch.nn.Module, model: torch.nn.Module) -> bool:
+    """Return whether all weights of a module are a model's, as those of its own parts and of its wrappers are."""
+    whole = {id(p) for p in model.parameters()}
+    return all(id(p) in whole for p in module.parameters())
 
 
 def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from slowstep.wording.words import duration
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, way_of
 
 SHOWN_OPTIONS = 12
+SHOWN_MODELS = 4
 WIDTH = 15
 
 LONG = 60
@@ -29,7 +30,7 @@ def lines(seen: SurveyRecord) -> list[str]:
     ]
     for kind in KINDS:
         found += [(kind, text) for text in _objects(seen, kind)]
-    found += [*_model(seen), *_step(seen), *_options(seen), *_written(seen)]
+    found += [*_models(seen), *_step(seen), *_options(seen), *_written(seen)]
     found += [("warns", line) for line in seen.warned]
     return [f"{name:<{WIDTH}}{text}" for name, text in found]
 
@@ -100,13 +101,16 @@ def place(at: dict[str, Any], seen: SurveyRecord) -> str:
     return f"{seen.command.shown(at['file'])}:{at['line']}"
 
 
-def _model(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
+def _models(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
+    """Yield the models that training calls, the largest first."""
     training = seen.training or {}
-    if model := training.get("model"):
+    found = [training["model"], *training.get("other_models", ())] if training.get("model") else []
+    for number, model in enumerate(sorted(found[:SHOWN_MODELS], key=lambda one: -one["parameters"])):
         kinds = ", ".join(sorted(model["dtypes"], key=lambda kind: -model["dtypes"][kind]))
         parts = [f"{count(model['parameters'])} parameters", f"{count(model['trained'])} of them trained", kinds]
         parts += ["compiled"] * bool(training["facts"].get("compiled")) + [f"on {training['device']}"]
-        yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}"
+        more = f" (and {len(found) - SHOWN_MODELS} more)" if number + 1 == SHOWN_MODELS < len(found) else ""
+        yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}{more}"
 
 
 def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
