@@ -8,6 +8,7 @@ import pytest
 
 from slowstep.audit import audit
 from slowstep.audit.read.unit_grammar import ratio
+from slowstep.audit.terminal_lines import compared
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
@@ -138,7 +139,7 @@ def test_a_letter_that_may_mean_something_else_is_asked_about(header: str, cell:
 
 
 @pytest.mark.parametrize(
-    ("header", "asked"), [("batch", "all samples of an optimizer step"), ("VRAM (GB)", "what the tensors take")]
+    ("header", "asked"), [("rate", "steps, samples or tokens a second"), ("VRAM (GB)", "what the tensors take")]
 )
 def test_beside_a_speed_what_could_be_several_things_is_asked_about(header: str, asked: str) -> None:
     """Nothing hangs on it, so the speeds are compared all the same."""
@@ -147,6 +148,45 @@ def test_beside_a_speed_what_could_be_several_things_is_asked_about(header: str,
 
     assert any(header in line and asked in line for line in found.questions)
     assert [run.given.keys() for run in found.runs] == [{"samples_per_second"}] * 2
+
+
+@pytest.mark.parametrize("header", ["batch_size", "batch", "BS", "Train batch size", "mini-batch size", "bsz (seqs)"])
+def test_a_batch_size_is_read_where_its_meanings_agree(header: str) -> None:
+    """Of a device or of a whole step: three times the batch in three times the time is the same speed either way."""
+    table = f"run;{header};s/it\na;32;2.13\nb;96;6.33\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert any("1.01 times as fast as 'a' in samples/s" in line for line in compared(found))
+    assert any("accumulated or spread over devices" in line for line in found.questions)
+    assert not any("not read" in line for line in found.questions)
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        ("batch_size;GPUs", ("32;1", "96;2")),
+        ("batch_size;nodes", ("32;1", "32;2")),
+        ("batch size;grad accum", ("32;4", "96;1")),
+        ("batch;bs", ("32;4", "96;8")),
+        ("batch", ("32", "4k")),
+        ("batch size (tokens)", ("3200", "9600")),
+    ],
+)
+def test_a_batch_size_that_may_mean_two_things_is_asked_about(header: str, cells: tuple[str, str]) -> None:
+    """Beside devices or accumulation the two meanings make different speeds."""
+    table = f"run;{header};s/it\na;{cells[0]};2.13\nb;{cells[1]};6.33\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert any(header.partition(";")[0] in line for line in found.questions)
+    assert not any("per_device_train_batch_size" in run.settings.training_arguments for run in found.runs)
+
+
+def test_batches_that_are_numbered_have_no_size() -> None:
+    """The first, the second and the third batch of a run may be equally large."""
+    table = "run;batch;s/it\na;1;2.13\nb;2;2.15\nc;3;2.14\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert not any("samples_per_second" in run.solved.known for run in found.runs)
 
 
 @pytest.mark.parametrize("cell", ["OOM", "-", "n/a", ""])

@@ -14,6 +14,7 @@ from pathlib import Path
 from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
 from slowstep.audit.row_settings import row_settings
+from slowstep.audit.unclear_batches import with_batches
 from slowstep.factors import CATALOGUE
 from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError
@@ -194,7 +195,7 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
     problems: list[str] = []
     found = []
     shares = {name for name in SHARES if _are_shares([row.figures[name] for row in rows if name in row.figures])}
-    for i, row in enumerate(rows):
+    for i, row in enumerate(with_batches(settings, rows)):
         try:
             found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}].", shares))
         except SettingsError as error:
