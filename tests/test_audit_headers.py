@@ -181,6 +181,37 @@ def test_a_batch_size_that_may_mean_two_things_is_asked_about(header: str, cells
     assert not any("per_device_train_batch_size" in run.settings.training_arguments for run in found.runs)
 
 
+@pytest.mark.parametrize("names", ["bs{}", "batch size {}", "tuned, batch={}", "Batch {}"])
+@pytest.mark.parametrize("column", ["run", "what"])
+def test_a_batch_size_in_the_name_of_a_row_is_read(names: str, column: str) -> None:
+    """It is what differs, and the table has no column for it."""
+    table = f"{column};s/it\n{names.format(32)};2.13\n{names.format(96)};6.33\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert any("is 1.01 times as fast as" in line and "in samples/s" in line for line in compared(found))
+
+
+@pytest.mark.parametrize(
+    "names", [("bs32 4 GPUs", "bs96 8 GPUs"), ("bs32 accum 3", "bs96"), ("bs32", "warm bs96 bs32")]
+)
+def test_a_name_that_says_more_than_a_batch_size_is_not_read(names: tuple[str, str]) -> None:
+    """Devices and accumulation are part of a step, too."""
+    table = f"run;s/it\n{names[0]};2.13\n{names[1]};6.33\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert not any("in samples/s" in line for line in compared(found))
+
+
+def test_without_a_batch_lengths_are_compared_by_their_tokens() -> None:
+    """Half the length in 0.474 of the time is 5 % a token, if the batches are as large and the samples full."""
+    table = "run;step time (ms);seq len\na;500;1024\nb;237;512\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    (line,) = compared(found)
+    assert "'b' is 1.05 times as fast as 'a' in tokens/s, were every sample as long as it may be" in line
+    assert any("Is the batch the same in all rows?" in one for one in found.questions)
+
+
 def test_batches_that_are_numbered_have_no_size() -> None:
     """The first, the second and the third batch of a run may be equally large."""
     table = "run;batch;s/it\na;1;2.13\nb;2;2.15\nc;3;2.14\n"

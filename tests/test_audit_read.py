@@ -1171,7 +1171,7 @@ def test_an_evaluation_of_as_many_steps_is_no_training(total: int, end: str, tmp
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("run,max_length,s/it\na,2048,2.0\nb,512,0.66\n", "a sample has another length (how many tokens a second"),
+        ("run,max_length,s/epoch\na,2048,200\nb,512,66\n", "a sample has another length (how many tokens a second"),
         ("run,GPUs,s/it\na,1,1.0\nb,8,1.2\n", "a step has another batch or number of devices (how many samples does"),
         ("run,speed\na,2.13s/it\nb,1250 tokens/s\n", "their figures have no unit in common (how many samples a second"),
     ],

@@ -18,6 +18,9 @@ WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours"
 OF_PRICE = ("cost", "device_hours")
 """What all that a run did takes of money or of devices. A claim on it is read from that alone."""
 
+FULL_LENGTH = "tokens/s, were every sample as long as it may be"
+"""A unit whose work is equal under a condition, which a reader has to know."""
+
 OTHER_TEXT = 0.1
 """The share by which the tokens of a sample may differ in two runs on the same text, whose batches differ."""
 
@@ -50,8 +53,15 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
         if gain:
             return _at_equal_work(unit, gain, a, b) if unit in WHOLE else (gain, TITLES[unit])
     before, after = a.tokens_at_full_length, b.tokens_at_full_length
-    if quantity not in OF_PRICE and a.packed == b.packed and before and after and before.bounded and after.bounded:
-        return after / before, "tokens/s, were every sample as long as it may be"
+    if quantity in OF_PRICE or a.packed != b.packed:
+        return None, ""
+    if before and after and before.bounded and after.bounded:
+        return after / before, FULL_LENGTH
+    steps = read_from("steps_per_second", a, b)
+    if steps and a.length and b.length and same_batch(a, b) is None:
+        return steps * exact(b.length) / exact(
+            a.length
+        ), "tokens/s, were every sample as long as it may be and every batch as large"
     return None, ""
 
 
