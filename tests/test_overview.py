@@ -697,6 +697,16 @@ def test_what_is_done_by_another_key_tells_the_name_it_was_tried_by(concluded: C
     assert any(action.kind.startswith("tried as larger_batches=4; ") for action in renamed.actions)
 
 
+def test_a_label_of_two_changes_has_a_line_for_each(concluded: Concluded) -> None:
+    """Neither is shortened where its line has the room that it needs."""
+    (one, *_) = overview(concluded({"per_device_train_batch_size=8": 0.6})).verdicts
+    both = replace(one, name="gradient_checkpointing=false + per_device_train_batch_size=8")
+    drawn = svg(effects([(both.title_in_full, both)], 0.05).json, "effects")
+
+    assert ">gradient_checkpointing=false<" in drawn
+    assert ">+ per_device_train_batch_size=8<" in drawn
+
+
 def test_the_index_holds_every_hypothesis_once_grouped_by_outcome(concluded: Concluded) -> None:
     """The refuted are folded with their count; no script is in the page, and nothing is fetched."""
     found = overview(concluded({"gradient_checkpointing=false": 0.4}))

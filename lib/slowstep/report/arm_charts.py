@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
@@ -211,9 +212,18 @@ def _label(m: Measured) -> str:
     return f"{name}, in fresh pairs" if m.family == "final" else name
 
 
+LONG = 36
+"""The most characters of a label's line, if it can be divided between two changes."""
+
+BETWEEN = re.compile(r"(?<=;) | (?=\+ )(?![^(]*\))")
+"""What stands between two changes that one arm makes."""
+
+
 def _row(name: str, v: Verdict) -> str:
-    """Return the label of a row: the arm, and its effect in figures where there is one."""
-    return f"{name}<br>{effect(v.effect)}" if v.effect else name
+    """Return the label of a row: the arm, and its effect where there is one. Two changes have a line each."""
+    changes = BETWEEN.split(name) if len(name) > LONG else [name]
+    lines = changes if len(changes) == 2 else [name]
+    return "<br>".join([*lines, effect(v.effect)] if v.effect else lines)
 
 
 def _readable(verdicts: Sequence[Verdict], minimum_effect: float) -> list[float]:

@@ -120,7 +120,7 @@ def text_width(said: str) -> float:
 
 def _fitting(row: str, room: float | None) -> str:
     """Return a line, shortened in its middle if it is wider than its room: labels often differ at their ends."""
-    most = len(row) if room is None else max(8, int(room / (LETTER * FONT)))
+    most = len(row) if room is None else max(8, int(room / (LETTER * FONT) + 1e-6))
     if len(row) <= most:
         return row
     half = (most - 1) // 2
