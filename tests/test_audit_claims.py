@@ -769,3 +769,59 @@ def test_a_fall_is_no_gain(text: str, percent: str, before: str, after: str, qua
     given = {"text": text, "percent": percent, "before": before, "after": after, "quantity": quantity}
 
     assert bool(report(percentages=[given]).faults) == wrong
+
+
+@pytest.mark.parametrize(("speed_up", "judgement"), [("3.6", "holds"), ("4", "contradicted")])
+def test_devices_are_what_a_claim_on_processes_is_about(speed_up: str, judgement: str) -> None:
+    """Nobody is asked then which settings differ; another setting still makes a gain that of both."""
+    a, b = ({"devices": n, "samples_per_second": s} for n, s in ((1, "39.0"), (4, "140.7")))
+    claim = judged(a, b, speed_up, factor="processes")
+    both = judged(a, b, "3.6", {"torch_compile": True}, factor="processes")
+    other = judged(a, b, "3.6", factor="torch_compile")
+    same = judged(a, {**b, "devices": 1}, "3.6", factor="processes")
+
+    assert judgement == str(claim.judgement)
+    assert not any("Which settings differ" in question for question in claim.questions)
+    assert [Judgement.UNDECIDED] * 3 == [each.judgement for each in (both, other, same)]
+
+
+def test_devices_before_their_name_are_counted() -> None:
+    """Tokens a second of one device say nothing of 8 and of 16 beside each other."""
+    rows = [
+        {"label": f"{n}×H100", "figures": {"tokens_per_second_per_device": speed}}
+        for n, speed in ((8, "9500"), (16, "9230"))
+    ]
+    claims = [{"text": "more is slower", "baseline": "8×H100", "treatment": "16×H100", "speed_up": "0.97"}]
+    found = report(rows=rows, claims=claims)
+
+    assert (Judgement.UNDECIDED, True) == (found.claims[0].judgement, "how many devices" in found.claims[0].reason)
+    assert not any(f.kind is FindingKind.RANKING for f in found.findings)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"), [(">=1.2", "found '>=1.2'"), ("25%", "is 25% so much more, less, or of the whole?")]
+)
+def test_a_size_that_is_not_read_is_told_as_it_was_written(said: str, words: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        judged({"samples_per_second": "10"}, {"samples_per_second": "12"}, said)
+
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(("tokens", "judgement"), [("10445", "holds"), ("4080", "undecided")])
+def test_padding_to_the_full_length_explains_other_tokens(tokens: str, judgement: str) -> None:
+    """Samples a second are equal work then, and tokens a second decide nothing, not even which row is fastest.
+
+    Where a padded row has fewer tokens a sample than its length nobody knows what they count.
+    """
+    names = {"max_length": {"samples_per_second": "5.1", "tokens_per_second": tokens}}
+    names["longest"] = {"samples_per_second": "13.9", "tokens_per_second": "8900"}
+    rows = [
+        {"label": name, "figures": held, "settings": {"max_length": 2048, "dataset": {"padding": name}}}
+        for name, held in names.items()
+    ]
+    claim = {"text": "it is faster", "baseline": "max_length", "treatment": "longest", "factor": "padding"}
+    found = report(rows=rows, claims=[claim | {"speed_up": "2.7", "quantity": "samples_per_second"}])
+
+    assert Judgement[{"holds": "HOLDS", "undecided": "UNDECIDED"}[judgement]] is found.claims[0].judgement
+    assert not any(f.kind is FindingKind.RANKING for f in found.findings)

@@ -917,3 +917,18 @@ def test_the_only_part_of_a_total_is_far_below_it(tmp_path: Path) -> None:
 
     assert [{"seconds_per_step": "0.50"}] == read(one, tmp_path)
     assert [{"seconds_per_step": "0.76"}] == read(several, tmp_path)
+
+
+def test_numbers_may_stand_in_quotes(tmp_path: Path) -> None:
+    """As in JSON that a logger writes with every value as a text."""
+    line = '2025-06-12 09:00:35 | INFO | train_inner | {{"epoch": 1, "wps": "36571.4", "ups": "2.857", "wall": "{}"}}\n'
+    (figures,) = read("".join(line.format(35 * i) for i in range(1, 20)), tmp_path)
+
+    assert {"tokens_per_second": "36571.4", "steps_per_second": "2.857"} == figures
+
+
+def test_a_speed_that_one_line_says_is_asked_about(tmp_path: Path) -> None:
+    """It may be that of the whole run, and is told where nothing else is known."""
+    lines = "".join(f"iter: {i}  total_loss: 1.6  time: 0.4201  data_time: 0.0213\n" for i in range(19, 400, 20))
+    with pytest.raises(Unreadable, match=r"'0.4203 s / it' in one line: is it the speed of the whole training\?"):
+        read(lines + "Overall training speed: 398 iterations in 0:02:47 (0.4203 s / it)\n", tmp_path)

@@ -13,6 +13,7 @@ import pytest
 from tqdm import tqdm
 
 from slowstep.audit import Audit, FindingKind, audit
+from slowstep.audit.figures import parse
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
 from slowstep.audit.relations import TITLES
@@ -1245,3 +1246,50 @@ def test_a_bar_may_count_samples(tmp_path: Path) -> None:
     assert [row["figures"] for row in read_file(steps)] == [{"seconds_per_step": "2.00", "steps": 20}]
     with pytest.raises(Unreadable, match="no bar of tqdm over training steps"):
         read_file(mapped)
+
+
+# -- objects within objects --
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        (
+            '{"base": {"step_time_ms": 412, "bs": 8}, "compiled": {"step_time_ms": 301, "bs": 8}}',
+            {"base": {"seconds_per_step": "0.412"}, "compiled": {"seconds_per_step": "0.301"}},
+        ),
+        (
+            '[{"run": "a", "config": {"bs": 8}, "metrics": {"step_time_ms": 412}}]',
+            {"a": {"seconds_per_step": "0.412"}},
+        ),
+        (
+            '[{"run": "a", "train": {"tokens_per_second": 18204}, "eval": {"tokens_per_second": 60000}}]',
+            {"a": {"tokens_per_second": "18204"}},
+        ),
+        (
+            '{"train": {"samples_per_second": 812}, "eval": {"samples_per_second": 2400}}',
+            {"train": {"samples_per_second": "812"}},
+        ),
+    ],
+)
+def test_objects_within_objects_are_read(text: str, figures: dict, tmp_path: Path) -> None:
+    """An object may have a run by each name, and its figures in another one; those of an evaluation are left out."""
+    path = tmp_path / "bench.json"
+    path.write_text(text)
+    read = {row["label"]: row["figures"] for row in read_file(path)}
+
+    assert {label: {q: f"{parse(v).middle:g}" for q, v in held.items()} for label, held in read.items()} == figures
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"zero_optimization": {"stage": 2}, "fp16": {"enabled": true}}', "no name of its objects is a figure"),
+        ('{"train": {"throughput": {"value": 6.2}}, "warmup": {"throughput": {"value": 3.1}}}', "samples or tokens"),
+    ],
+)
+def test_objects_without_a_clear_figure_are_refused(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text)
+
+    with pytest.raises(Unreadable, match=words):
+        read_file(tmp_path / "config.json")

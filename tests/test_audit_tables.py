@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.audit import Audit, FindingKind, audit
+from slowstep.audit import Audit, FindingKind, Judgement, audit
 from slowstep.audit.figures import parse
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
@@ -999,3 +999,131 @@ def test_only_a_speed_or_a_time_is_read_behind_the_path_of_training(tmp_path: Pa
 
     assert read == (name in row["figures"])
     assert "seconds_per_step" in row["figures"]
+
+
+# -- which steps a clock counts --
+
+
+def logged(columns: str, rows: str, tmp_path: Path) -> list[dict]:
+    path = tmp_path / "history.csv"
+    path.write_text(columns + "\n" + rows)
+    return read_file(path)
+
+
+def test_what_a_tracker_logged_is_no_step(tmp_path: Path) -> None:
+    """W&B counts what was logged; the training's own count tells the time of a step, whatever is logged between."""
+    rows = ""
+    for run, step, begins in (("a", 2.5, 0), ("b", 1.5, 9000)):
+        for i in range(1, 31):
+            rows += f"{run},{i + i // 10},{10 * i},{CLOCK + begins + 10 * i * step},1.2,\n"
+            rows += "" if i % 10 != 9 else f"{run},{i + i // 10 + 1},,{CLOCK + begins + 10 * i * step + 0.1},,1.4\n"
+    a, b = logged("run,_step,train/global_step,_timestamp,train/loss,eval/loss", rows, tmp_path)
+
+    assert [2.5, 1.5] == [pytest.approx(parse(row["figures"]["seconds_per_step"]).middle, rel=0.02) for row in (a, b)]
+    assert (["a", "b"], []) == ([a["label"], b["label"]], a["questions"] + b["questions"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "words"),
+    [
+        ("_step,_timestamp,loss", "{i},{clock},1.2\n", "'_step' may count what was logged"),
+        ("step,global_step,_timestamp,loss", "{i},{four},{clock},1.2\n", "'step' and 'global_step' count other steps"),
+        ("Step,trainer/global_step,_timestamp,loss", "{i},{four},{clock},1.2\n", "count other steps: which are"),
+    ],
+)
+def test_counts_that_differ_are_asked_about(columns: str, row: str, words: str, tmp_path: Path) -> None:
+    """The time between two rows is then that of nobody knows how many steps; speeds that are said stay."""
+    rows = [row.format(i=i, four=4 * i, clock=CLOCK + 25.2 * i) for i in range(40)]
+    with pytest.raises(Unreadable, match=words):
+        logged(columns, "".join(rows), tmp_path)
+    (row_of_all,) = logged(f"{columns},tokens/s", "".join(each.replace("\n", ",4000\n") for each in rows), tmp_path)
+
+    assert {"tokens_per_second": "4000"} == row_of_all["figures"]
+    assert not any(words in question for question in row_of_all["questions"])
+
+
+def test_counts_that_are_alike_are_one(tmp_path: Path) -> None:
+    """They may begin elsewhere, and one of them again with each epoch."""
+    rows = "".join(f"{10 * i},{10 * i + 1},{i * 10 % 200},{CLOCK + 5 * i}\n" for i in range(60))
+    (row,) = logged("step,global_step,iter,_timestamp", rows, tmp_path)
+
+    assert pytest.approx(0.5, rel=0.02) == parse(row["figures"]["seconds_per_step"]).middle
+
+
+# -- rows of other work --
+
+
+def test_rows_of_an_evaluation_are_no_runs() -> None:
+    """A column says so for each row, and it is told; a run may be called by such a word."""
+    rows = "".join(f"{e},train,61.{e},812\n{e},val,8.{e},2400\n" for e in range(1, 6))
+    found = report("epoch,phase,time (s),samples/s\n" + rows)
+    other = report("run,samples/s\ntest,812\nbaseline,2400\n")
+
+    assert [{"samples_per_second": 812.0}] == [{q: f.middle for q, f in run.given.items()} for run in found.runs]
+    assert any("the rows that 'phase' calls 'val' are of an evaluation" in q for q in found.questions)
+    assert ["test", "baseline"] == [run.label for run in other.runs]
+
+
+# -- cells and headers as people write them --
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "quantity", "value"),
+    [
+        ("Time / epoch", "3m12s/epoch", "seconds_per_epoch", 192.0),
+        ("Time / epoch", "3m 12s per epoch", "seconds_per_epoch", 192.0),
+        ("epoch time", "~1:02:33", "seconds_per_epoch", 3753.0),
+        ("img/s total", "1549", "samples_per_second", 1549.0),
+        ("Step&nbsp;time", "0.664&nbsp;s", "seconds_per_step", 0.664),
+        ("step time (p50)", "412 ms", "seconds_per_step", 0.412),
+    ],
+)
+def test_more_ways_to_write_a_cell_are_read(header: str, cell: str, quantity: str, value: float) -> None:
+    (row,) = table_rows(f"| run | {header} |\n|---|---|\n| a | {cell} |\n", "t")
+
+    assert {quantity: pytest.approx(value)} == {q: parse(v).middle for q, v in row["figures"].items()}
+
+
+def test_a_time_of_another_thing_is_refused() -> None:
+    with pytest.raises(Unreadable, match="the column holds s/epoch"):
+        table_rows("| run | epoch time |\n|---|---|\n| a | 3m12s/step |\n", "t")
+
+
+@pytest.mark.parametrize("what", ["p99", "max", "std", "worst"])
+def test_a_time_of_few_steps_is_no_pace(what: str) -> None:
+    """It is no setting either, in which two runs could differ."""
+    found = report(f"run,step time (p50),step time ({what})\na,1.82s,4s\nb,1.21s,1s\n", claim(None, "1.5"))
+    alone = report(f"run,step time (ms),{what} of it [{what}]\na,182,4\nb,121,1\n", claim(None, "1.5"))
+
+    assert [1.82, 1.21] == [run.given["seconds_per_step"].middle for run in found.runs]
+    assert not any("which was not read" in text for audited in (found, alone) for text in claim_lines(audited))
+
+
+def test_a_share_in_percent_is_no_setting() -> None:
+    found = report("run,step_time_s,data_pct\na,0.80,41\nb,0.49,4\n")
+
+    assert not any("data_pct" in text for text in claim_lines(found))
+
+
+def test_changes_beside_figures_in_lines_are_no_run() -> None:
+    """They may have a minus sign of their own, and percentage points."""
+    lines = "| Step time | 1.82s | 1.21s | −33.5% |\n| Samples/s | 70.3 | 105.8 | +50.5% |\n"
+    lines += "| GPU util | 58% | 91% | +33pp |\n"
+    before, after = table_rows("| Metric | Before | After | Δ |\n|---|---|---|---|\n" + lines, "t")
+
+    assert ("Before", "After") == (before["label"], after["label"])
+    assert {"seconds_per_step": "1.21", "samples_per_second": "105.8", "utilisation": "91"} == after["figures"]
+
+
+@pytest.mark.parametrize(("header", "a", "b"), [("torch version", "2.3.1", "2.5.0"), ("CUDA ver", "12.1", "12.4")])
+def test_versions_that_differ_confound_a_claim(header: str, a: str, b: str) -> None:
+    table = f"run,{header},torch_compile,samples/s\na,{a},no,210\nb,{b},yes,290\n"
+    (judged,) = report(table, claim("torch_compile", "1.38")).claims
+
+    assert (Judgement.UNDECIDED, True) == (judged.judgement, f"{header} ({a}, {b})" in judged.reason)
+
+
+def test_a_table_of_metrics_says_what_to_do() -> None:
+    table = "run_id,key,value,timestamp,step\n" + "".join(f"x,step_time,0.5,{CLOCK + i},{i}\n" for i in range(9))
+    with pytest.raises(Unreadable, match="'key' says what each row holds: give each of its metrics a column"):
+        table_rows(table, "t")

@@ -8,7 +8,8 @@ from itertools import combinations
 
 from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
-from slowstep.audit.equal_work import same_batch, with_speed
+from slowstep.audit.doubts import devices_unknown
+from slowstep.audit.equal_work import padding_differs, same_batch, tokens_disagree, with_speed
 from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
 from slowstep.audit.outliers import unlike_neighbours
 from slowstep.audit.physics import Sizes
@@ -121,9 +122,16 @@ def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
     return [Finding(kind=FindingKind.MEMORY, where=r.label, text=text) for r in found if r.out_of_memory]
 
 
+def _count_other_tokens(a: Run, b: Run) -> bool:
+    """Return whether the tokens of two rows may be other work, as only those of one may count padding."""
+    return padding_differs(a, b) or tokens_disagree(a, b)
+
+
 def _rankings(found: Sequence[Run]) -> list[Finding]:
     """Find out whether the fastest row depends on the unit that is read."""
     measured = [run for run in with_speed(found) if not run.open_figures]
+    if any(devices_unknown(measured[0], run) for run in measured[1:]):
+        return []
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
         "samples/s": [r.solved.known.get("samples_per_second") for r in measured],
@@ -132,6 +140,8 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
     best = {}
     for unit, values in speeds.items():
         if len(measured) < 2 or None in values or len({r.packed for r in measured}) > 1:
+            continue
+        if "tokens" in unit and any(_count_other_tokens(measured[0], run) for run in measured[1:]):
             continue
         top = max(values, key=lambda f: f.middle)
         first = [run for run, v in zip(measured, values, strict=True) if v is top or top.meets(v)]

@@ -18,7 +18,7 @@ from slowstep.audit.equal_work import (
     tokens_disagree,
     work_done,
 )
-from slowstep.audit.figures import Figure
+from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, unknown_differences
 from slowstep.settings.reported import Claim
@@ -37,6 +37,12 @@ COUNTED = re.compile(
 )
 """Words that count devices: `64 GPUs`, `run_gpu8`."""
 
+TIMES_A_DEVICE = re.compile(
+    r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?:nvidia |amd |google )?(?:[ABHLVTP]\d{1,4}|GH\d|GB\d|RTX|GTX|Quadro|MI\d|TPU|GPU)",
+    re.IGNORECASE,
+)
+"""A number of devices before their name."""
+
 COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[,;)]|\.(?!\d)|$))", re.IGNORECASE)
 """A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
 
@@ -45,7 +51,9 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
-    if tokens_disagree(a, b) or (unit == TITLES["tokens_per_second"] and padding_differs(a, b)):
+    if (tokens_disagree(a, b) and not _padding_explains(a, b)) or (
+        unit == TITLES["tokens_per_second"] and padding_differs(a, b)
+    ):
         return PADDED
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
@@ -53,26 +61,36 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     alone = unknown and claim.quantity not in OF_PRICE and unit == TITLES["seconds"]
     if alone or (unknown and not whole.meets(gain)):  # type: ignore[union-attr]
         return UNKNOWN
-    if _devices_unknown(claim, a, b):
+    of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
+    if not of_one and devices_unknown(a, b, claim.text):
         return DEVICES
     differ = changed(a.settings, b.settings).keys()
     return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
 
 
-def _devices_unknown(claim: Claim, a: Run, b: Run) -> bool:
-    """Return whether speeds of one device stand for those of several, whose number only words give."""
+def _padding_explains(a: Run, b: Run) -> bool:
+    """Return whether a sample has other tokens in two rows since one of them pads all to the full length."""
+    padded = [r for r in (a, b) if r.settings.dataset.padding == "max_length"]
+    tokens = padded[0].solved.known.get("tokens_per_sample") if len(padded) == 1 else None
+    return bool(tokens and padded[0].length and tokens.meets(exact(padded[0].length)))
+
+
+def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
+    """Return whether speeds of one device stand for those of several, whose number only words give.
+
+    These are the names of the rows, or the `text` of a claim.
+    """
     counts = [counted_in(words) for words in (a.label, b.label)]
     if not all(counts):
-        of_text = counted_in(claim.text)
-        counts = [of_text, of_text | {*COMPARED.findall(claim.text)}] if of_text else []
-    several = len(set().union(*counts)) > 1
-    of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
-    return several and not of_one and all(_of_one_device(r) for r in (a, b))
+        of_text = counted_in(text)
+        counts = [of_text, of_text | {*COMPARED.findall(text)}] if of_text else []
+    return len(set().union(*counts)) > 1 and all(_of_one_device(r) for r in (a, b))
 
 
 def counted_in(words: str) -> set[str]:
     """Return the numbers of devices that words tell."""
-    return {number for found in COUNTED.findall(words) for number in found if number}
+    found = {number for each in COUNTED.findall(words) for number in each if number}
+    return found | {*TIMES_A_DEVICE.findall(words)}
 
 
 def _of_one_device(run: Run) -> bool:

@@ -9,12 +9,6 @@ from slowstep.audit.doubts import counted_in
 from slowstep.audit.figures import exact
 from slowstep.audit.run import Run
 
-TIMES_A_DEVICE = re.compile(
-    r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?:nvidia |amd |google )?(?:[ABHLVTP]\d{1,4}|GH\d|GB\d|RTX|GTX|Quadro|MI\d|TPU|GPU)",
-    re.IGNORECASE,
-)
-"""A number of devices before their name."""
-
 NODES = re.compile(r"(?:num[ _]?|n[ _]?|#\s?)?nodes?", re.IGNORECASE)
 PER_NODE = re.compile(r"(?:gpu|device|card|accelerator)s?[ _/]*(?:per|/|a)?[ _]*node", re.IGNORECASE)
 """Columns that count nodes, and the devices of one."""
@@ -48,4 +42,4 @@ SEVERAL_IN_ONE = re.compile(r"MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b", r
 
 
 def _numbers(text: str) -> set[str]:
-    return set() if SEVERAL_IN_ONE.search(text) else counted_in(text) | {*TIMES_A_DEVICE.findall(text)}
+    return set() if SEVERAL_IN_ONE.search(text) else counted_in(text)

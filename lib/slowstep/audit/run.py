@@ -236,12 +236,15 @@ def _unreadable(reported: Reported) -> list[str]:
     for key, value in places:
         text = re.sub(r"^(1/|[<>])", "", value) if isinstance(value, str) and "speed_up" in key else value
         found: dict[str, Figure] = {}
+        if "speed_up" in key and "%" in str(value):
+            problems.append(f"reported.{key}: is {value} so much more, less, or of the whole? {WRITE}")
+            continue
         _read(found, "", text, f"reported.{key}", problems)
         if "speed_up" not in key:
             continue
         if not found:
-            problems[-1] += f" {WRITE}"
-        elif "%" in str(text) or found[""].high <= 0 or (str(value).startswith("1/") and found[""].low <= 0):
+            problems[-1] = f"{problems[-1].replace(repr(text), repr(value))} {WRITE}"
+        elif found[""].high <= 0 or (str(value).startswith("1/") and found[""].low <= 0):
             problems.append(f"reported.{key}: nothing is {value} times as fast. {WRITE}")
     return problems
 

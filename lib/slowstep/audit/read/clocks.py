@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
 
-from slowstep.audit.read.columns import seconds_of
 from slowstep.audit.read.courses import SETTLED
+from slowstep.audit.read.durations import seconds_of
 from slowstep.audit.read.measures import number
 from slowstep.audit.read.unit_grammar import TIMES
 

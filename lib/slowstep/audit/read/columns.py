@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import codecs
 import functools
+import html
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
+from slowstep.audit.read.durations import duration
 from slowstep.audit.read.other_work import OF_EVALUATION
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
@@ -26,6 +28,12 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
     *("current", "curr", "running", "in"),
 }
 """Words of a header that change nothing about its unit."""
+
+OF_ALL = re.compile(r" (?:total|overall|global|train|training)$")
+"""Words behind a unit that change nothing about it: `img/s total`."""
+
+OF_FEW = re.compile(r"p(?!50(?:\.0+)?$)\d{1,2}(?:\.\d+)?|max(?:imum)?|minimum|std|stdev|std\.? ?dev\.?|worst|best|σ|±")
+"""What a header says in brackets if its numbers are not those of a middle step: `step time (p99)`."""
 
 BATCHES = ("batch size", "batch", "bs")
 
@@ -144,15 +152,10 @@ INVERSE |= {below: above for above, below in INVERSE.items()}
 """Quantities of which a cell may hold the one where its header says the other, if it has a unit of its own."""
 
 
-CLOCK = re.compile(r"(?:(\d+)[ -]days?,? |(\d+)-)?(\d+):([0-5]\d):([0-5]\d)(\.\d+)?")
-SPOKEN_TIME = re.compile(
-    r"(?:(\d+) ?d(?:ays?)?,? ?)?(?:(\d+) ?h(?:rs?|ours?)?,? ?)?"
-    r"(?:(\d+) ?m(?:in(?:ute)?s?)?,? ?)?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?"
-)
-"""Durations: `1:30:00` and `2h 13m`."""
-
 OUT_OF_MEMORY = re.compile(r"\boom\b|out of memory", re.IGNORECASE)
 ONLY_OUT_OF_MEMORY = re.compile(r"(cuda |gpu )?(oom|out of memory)[.!]?", re.IGNORECASE)
+
+ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,5});")
 
 NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan")
 """Cells without a figure in a column of figures."""
@@ -245,6 +248,8 @@ def column(header: str, settings: set[str]) -> Column:
     words = re.split(r"[\s_]+", rest.replace("/", " / "))
     if OF_EVALUATION.search(rest) or OF_EVALUATION.search(bracketed):  # no speed of training
         return Column("open")
+    if OF_FEW.fullmatch(bracketed):
+        return Column("open")
     if OPTIMIZER_STEP.match(text) and bracketed in TIMES:
         words = words[1:]
     unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
@@ -285,6 +290,7 @@ def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
     while words and not found:
         found = ratio(" ".join(words))
         words = words[1:] if words[0].rstrip(":,") in DESCRIBED else []
+    found = found or ratio(OF_ALL.sub("", rest))
     many = re.fullmatch(r"(?:in |[x×] ?)?(k|thousands?|m|millions?|1e3|1e6|10\^3|10\^6|1,?000|1,?000,?000)", bracketed)
     if found and many:
         million = many[1].startswith("m") or many[1].endswith("6") or many[1].count("0") == 6
@@ -326,7 +332,7 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
             raise ValueError(f"expected a number, found '{text}'")
         return None
     timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
-    number, tail = (seconds_of(text) if timed else None) or found.groups()
+    number, tail = (duration(text, held.name) if timed else None) or found.groups()
     if number.endswith("B") and not held.name.startswith("tokens"):  # bytes, or what nobody has so many of
         number, tail = number[:-1], f"B{tail}"
     if held.unit == "batch" and number[-1:] in "kKMB":
@@ -366,34 +372,6 @@ def _with_one_unit(text: str) -> str:
     by = float(found["by"].replace(",", "")) * TIMES[found["its"].lower()] / TIMES[found["unit"].lower()]
     rest = re.sub(r"^\s*per loop.*", "", found["rest"])
     return f"{found['middle']} ± {Decimal(repr(round(by, 9))):f} {found['unit']}{rest}"
-
-
-HALF_CLOCK = re.compile(r"\d+:\d\d")
-
-
-def seconds_of(text: str) -> tuple[str, str] | None:
-    """Return a duration of several units as seconds and their unit, rounded to its last unit; None if it is none.
-
-    ValueError for `45:00`, which may be minutes or hours.
-    """
-    if HALF_CLOCK.fullmatch(text):
-        raise ValueError(f"is {text} minutes and seconds, or hours and minutes? Write 0:{text} or {text}:00")
-    clock, spoken = CLOCK.fullmatch(text), SPOKEN_TIME.fullmatch(text.lower())
-    if clock:
-        day, slurm_day, *parts, fraction = clock.groups()
-        parts = [day or slurm_day, *parts[:2], parts[2] + (fraction or "")]
-    elif spoken and sum(part is not None for part in spoken.groups()) > 1:
-        parts = list(spoken.groups())
-    else:
-        return None
-    units = [Decimal(size) for size in (86400, 3600, 60, 1)]
-    seconds = sum((Decimal(part) * size for part, size in zip(parts, units, strict=True) if part), Decimal(0))
-    last = max(i for i, part in enumerate(parts) if part)
-    return f"{seconds} ± {units[last] * Decimal(10) ** _exponent(parts[last]) / 2}", "s"
-
-
-def _exponent(digits: str) -> int:
-    return int(Decimal(digits).as_tuple().exponent)
 
 
 def is_number(cell: str) -> bool:
@@ -439,8 +417,9 @@ def in_own_unit(name: str, number: str, scale: float, inverted: bool = False) ->
 
 @functools.lru_cache(maxsize=4096)  # a large table repeats its headers and cells
 def plain(text: str) -> str:
-    """Return a text without the marks of Markdown and without decoration."""
-    return re.sub(r"[*`✅❌⚠️⚡🏆]|</?\w+>", "", text).strip()
+    """Return a text without the marks of Markdown and without decoration, and with signs for entities (`&nbsp;`)."""
+    text = re.sub(r"[*`✅❌⚠️⚡🏆]|</?\w+>", "", text)
+    return ENTITY.sub(lambda match: html.unescape(match[0]), text).strip()
 
 
 def _bracketed(text: str) -> str:

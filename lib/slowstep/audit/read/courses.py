@@ -23,6 +23,9 @@ POSITIONS = {
 }
 """Headers of columns that say at which step a row was written."""
 
+LOGGED = "_step"
+"""The header of W&B's own count, of what was logged. It gives way to a column that counts the training's steps."""
+
 EPOCH = "epoch"
 """The header of a column that says in which epoch a row was written, or how many epochs were reached."""
 
@@ -52,12 +55,24 @@ def position_of(headers: Sequence[str], body: Sequence[Sequence[str]], measured:
     hold no words. A column of epochs is one if no column of steps is, and if its numbers are those of each epoch in
     turn, or parts of epochs.
     """
+    found = counters_of(headers, body, measured)
+    if found:
+        return found[0]
     names = [header.lower().replace(" ", "_") for header in headers]
-    for i in (i for i, name in enumerate(names) if name in POSITIONS):
-        if any(a < b for each in _positions(i, headers, body, measured) for a, b in pairwise(each)):
-            return i
     i = names.index(EPOCH) if EPOCH in names else None
     return i if i is not None and any(map(_counts_epochs, _positions(i, headers, body, measured))) else None
+
+
+def counters_of(headers: Sequence[str], body: Sequence[Sequence[str]], measured: Collection[int] = ()) -> list[int]:
+    """Return the columns of steps whose numbers rise from row to row, the count of a tracker last."""
+    names = [header.lower().replace(" ", "_") for header in headers]
+    rising = [
+        i
+        for i, name in enumerate(names)
+        if name in POSITIONS
+        and any(a < b for each in _positions(i, headers, body, measured) for a, b in pairwise(each))
+    ]
+    return sorted(rising, key=lambda i: names[i] == LOGGED)
 
 
 def _positions(

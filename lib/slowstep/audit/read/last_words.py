@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
-from slowstep.audit.read.columns import seconds_of
+from slowstep.audit.read.durations import seconds_of
 from slowstep.audit.read.progress_bars import Said
 from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
 

@@ -78,7 +78,7 @@ OPTIMIZER = re.compile(r"opt(?:im(?:i[sz]er)?)?", re.IGNORECASE)
 
 NAMED = re.compile(
     r"(?P<name>[A-Za-z#][\w#./-]{0,40}(?: [A-Za-z][\w/.-]{0,20}){0,5}(?: ?\([^()\n]{1,20}\))?)['\"]?"
-    r"(?:\s{0,3}[:=]\s{0,9}|\s{1,3})" + NUMBER + r"(?:\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=])))?"
+    r"(?:\s{0,3}[:=]\s{0,9}['\"]?|\s{1,3})" + NUMBER + r"(?:\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=])))?"
 )
 """A number behind its name, `global batch size:   256` or `time 253.00ms`."""
 
@@ -114,6 +114,7 @@ OTHER_DEED = re.compile(
 WHOSE = "is it of training, or of the evaluation that the line also speaks of?"
 WHOSE_WORK = "is it of training, or of what is done before it?"
 OF_ANOTHER_DEED = "is it of training?"
+OF_ALL = "is it the speed of the whole training?"
 OF_AN_EVALUATION = "it is of an evaluation"
 
 MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
@@ -185,6 +186,7 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     unclear: dict[str, list[Said]] = {}
     of_steps: set[tuple[str, str]] = set()
+    shown: dict[tuple[str, str], str] = {}
     of_agents = 0
     for i, line in enumerate(lines):
         says_speed, of_evaluation, says_agents = _kind(DIGITS.sub("0", line))
@@ -203,10 +205,14 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
             while found.get(key, [(-1, "")])[-1][0] == i:  # a line says it twice under one name
                 key = (key[0], f"{key[1]} again")
             found.setdefault(key, []).append((i, said.known[1]))
+            shown.setdefault(key, said.shown)
             of_steps |= {key} if key[0] == "steps_per_second" and COUNTS_STEPS.search(said.shown) else set()
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
     asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
     spoken = Spoken({}, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
+    if not any(SPEEDS.fullmatch(quantity) for quantity, _ in several):
+        once = {name: f"'{text}' in one line: {OF_ALL}" for (of, name), text in shown.items() if SPEEDS.fullmatch(of)}
+        spoken.unclear = once | spoken.unclear
     for key in of_steps & several.keys() if of_agents >= FEWEST else ():
         spoken.questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
     courses: dict[str, list[str]] = {}

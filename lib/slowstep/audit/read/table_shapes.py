@@ -15,7 +15,7 @@ Table = Sequence[Sequence[Cell]]
 CHART = re.compile(r"(?P<run>.+?) - (?P<metric>.+?)(?P<end>__(?:MIN|MAX))?")
 """A header of the export of one of W&B's charts: the run, the metric, and whether it is an end of a smoothed range."""
 
-CHANGE = re.compile(r"[-+−]?[\d.,]+\s*[%x×]")
+CHANGE = re.compile(r"[-+−]?[\d.,]+\s*(?:%|[x×]|pp)", re.IGNORECASE)
 """A cell that says how two others differ."""
 
 
@@ -58,12 +58,12 @@ def _transposed(table: Table) -> Table:
         return table
     named = [column(cell[0], set()).kind in ("figure", "timed", "phase") for cell in header]
     lines = [column(row[0][0], set()).kind in ("figure", "timed", "phase") for row in body]
-    cells = [cell[0] for row, figure in zip(body, lines, strict=True) if figure for cell in row[1:]]
+    runs = [i for i in range(1, len(header)) if not all(CHANGE.fullmatch(plain(row[i][0])) for row in body)]
+    cells = [row[i][0] for row, figure in zip(body, lines, strict=True) if figure for i in runs]
     numbers = [is_number(text) for text in cells]
     fit = all(number or _says_nothing(text) for text, number in zip(cells, numbers, strict=True))
     if any(named) or not any(numbers) or not fit:
         return table
-    runs = [i for i in range(1, len(header)) if not all(CHANGE.fullmatch(plain(row[i][0])) for row in body)]
     first = [("run", *header[0][1:]), *(row[0] for row in body)]
     return [first, *([header[i], *(row[i] for row in body)] for i in runs)]
 

@@ -28,13 +28,14 @@ from slowstep.audit.read.columns import (
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
+    counters_of,
     courses_of,
     measured_in,
     position_of,
     repeat_key,
-    step_of,
 )
 from slowstep.audit.read.device_cells import counted_devices
+from slowstep.audit.read.evaluation_rows import without_evaluations
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
     elapsed_in,
@@ -47,6 +48,7 @@ from slowstep.audit.read.measures import number
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
 from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated
+from slowstep.audit.read.step_counts import other_steps, steps_along
 from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting, may_be_size
@@ -73,7 +75,10 @@ METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 OWN = ("named", "at", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
 
-TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
+TWICE = (
+    "this row has {} twice, {} and {}: which counts? Leave one column out, say in `columns` what it holds, or write "
+    "them as two rows if they are two runs"
+)
 
 
 def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -98,9 +103,16 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
         asked = "".join(f". {capitalised(text)}" for text in found[0]["questions"][:1])
-        why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'{asked}"
+        what = _of_metrics(tables[0][0]) or "name one by its unit alone, as in 's/it'"
+        why = f"no column holds a figure{but}; {what}{asked}"
         raise NoFigures(source, tables[0][0][0][1], 1, why)
     return found
+
+
+def _of_metrics(header: Sequence[Cell]) -> str:
+    """Return what to do with a table that has a metric in each row; empty for other tables."""
+    names = [plain(cell[0]) for cell in header if plain(cell[0]).lower() in METRIC_NAMES]
+    return f"'{names[0]}' says what each row holds: give each of its metrics a column of its own" if names else ""
 
 
 def rows_of(
@@ -115,6 +127,7 @@ def rows_of(
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a table, each with the names of the columns whose numbers could not be read."""
     header, *body = table
+    body, of_evaluation = without_evaluations(header, body)
     held = by_headers_and_cells(header, body, columns, source)
     clocks = _clocks(header, body, held, source)  # before the labels: a clock may be called as one
     left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
@@ -127,7 +140,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         held = named_by_ids(held, header)
         elapsed = elapsed_in(header, body, held)
         along = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in BESIDE_POSITION}
-        held = ignored(held, {position, *elapsed, *along})
+        counters = counters_of(*_for_position(header, body, held))
+        held = ignored(held, {position, *elapsed, *along, *counters})
     by_clock = position is not None and bool(clocks or elapsed)
     timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
     if timed or by_clock:  # then nothing hangs on the others
@@ -141,16 +155,19 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if position is not None:
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
         found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
-        found = courses_of(found, [step_of(cells[position][0]) for cells in body], Path(source).stem)
+        texts = by_column(header, body)
+        found = courses_of(found, steps_along(position, counters, header, texts), Path(source).stem)
         by_epoch = bare(plain(header[position][0])) == EPOCH
         by_clocks = "seconds_per_epoch" if by_epoch else "seconds_per_step"
-        found = [_midway(_timed_by_clock(read_sums(row, by_epoch), by_clocks)) for row in found]
+        doubt = other_steps(position, counters, header, texts)
+        found = [_midway(_timed_by_clock(read_sums(row, by_epoch), by_clocks, doubt)) for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
     if own:
         names = [plain(cell[0]) for cell in header]
-        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, by_column(header, body))]}
+        said = [of_evaluation] if of_evaluation else []
+        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, by_column(header, body)), *said]}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
 
@@ -174,10 +191,15 @@ def _clocks(
     return found
 
 
-def _timed_by_clock(row: dict[str, Any], quantity: str) -> dict[str, Any]:
-    """Return the row of a course with the time of a step or an epoch by its clocks, where no figure says a speed."""
+def _timed_by_clock(row: dict[str, Any], quantity: str, doubt: str) -> dict[str, Any]:
+    """Return the row of a course with the time of a step or an epoch by its clocks, where no figure says a speed.
+
+    With a `doubt` about what the steps are, that is asked and nothing is timed.
+    """
     timed = any(name.startswith(TIMED) for name in measured_in(row))
     pace = None if timed else pace_by_clock(row.get("clocks", ()))
+    if pace and doubt:
+        return row | {"questions": [*row["questions"], doubt], "by_clock": True}
     return row | {"figures": row["figures"] | {quantity: pace}, "by_clock": True} if pace else row
 
 
@@ -190,9 +212,16 @@ def _midway(row: dict[str, Any]) -> dict[str, Any]:
 
 def _position(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> int | None:
     """Return the column by which rows follow each other as the course of a run; None if there is none."""
+    return position_of(*_for_position(header, body, held))
+
+
+def _for_position(
+    header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]
+) -> tuple[list[str], list[list[str]], set[int]]:
+    """Return the names of the columns, the texts of the rows and the columns that are measured."""
     measured = {i for i, one in enumerate(held) if one.kind in MEASURED}
     names = [bare(plain(cell[0])) for cell in header]
-    return position_of(names, [[cell[0] for cell in cells] for cells in body], measured)
+    return names, [[cell[0] for cell in cells] for cells in body], measured
 
 
 def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iterator[Sequence[Cell]]:

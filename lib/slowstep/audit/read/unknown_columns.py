@@ -30,7 +30,8 @@ MEASURED_BESIDE = re.compile(
     r"verdict|results?|conclusions?|findings?|observ\w*|summary|descr\w*|reasons?|why|(?:gpu|cpu)?util(?:i[sz]ation)?|"
     r"peak|allocated|hours?|seen|processed|retries|ooms?|warnings|runs|reps?|replicat\w*|round)\b|"
     r"^rank$|^#$|^no\.?$|^vs|\breserved \(?(?:mem|[gm]i?b)|\bmax\b.*\b[gm]i?b\b|\bw\b(?!/)|[%Δ$€]|"
-    r"\brun (?:#|no\b|number)",
+    r"\brun (?:#|no\b|number)|"
+    r"\bpct\b|\bpercent(?:ages?)?\b|\bp\d\d\b|\bstd(?:ev|dev)?\b|[(\[](?:max(?:imum)?|worst|best)[)\]]",
     re.IGNORECASE,
 )
 """Words in the headers of columns that hold what a run came to, or number the rows."""
@@ -77,6 +78,9 @@ SIZE_OF_A_MODEL = re.compile(
 )
 """Headers below which `125m` is a size in millions and no time."""
 
+VERSION = re.compile(r"\d+(?:\.\d+){2,3}")
+OF_A_VERSION = re.compile(r"version|\bver\b", re.IGNORECASE)
+
 MILLIONS = re.compile(r"\d+(?:\.\d+)? ?m", re.IGNORECASE)
 
 OF_A_TRACKER = re.compile(r"(metrics\.|train/|eval/|test/|system/|perf/|_)", re.IGNORECASE)
@@ -92,7 +96,12 @@ def may_be_setting(header: str, text: str) -> bool:
         return False
     if is_measurement(header, text):
         return False
-    return is_word(text) or (text.isdigit() and not OF_A_TRACKER.match(header))
+    return is_word(text) or (text.isdigit() and not OF_A_TRACKER.match(header)) or _is_version(header, text)
+
+
+def _is_version(header: str, text: str) -> bool:
+    """Return whether a cell is the version of something, `2.1.0`, or `2.1` below a header that says so."""
+    return bool(VERSION.fullmatch(text) or (OF_A_VERSION.search(header) and number(text) is not None))
 
 
 def is_measurement(header: str, text: str) -> bool:
