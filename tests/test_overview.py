@@ -53,6 +53,7 @@ from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
 from slowstep.text.markdown import escape
 from slowstep.text.numbers import signed
+from slowstep.text.sentences import first_of
 from slowstep.wording.causes import Cause
 from slowstep.wording.held_back import busy
 from slowstep.wording.words import alone, duration, hours, not_measured_again
@@ -695,6 +696,23 @@ def test_what_is_done_by_another_key_tells_the_name_it_was_tried_by(concluded: C
     other = replace(own, name="larger_batches=4", factor="larger_batches")
     renamed = replace(found, decided=replace(found.decision, parts=[other]))
     assert any(action.kind.startswith("tried as larger_batches=4; ") for action in renamed.actions)
+
+
+def test_a_cause_begins_with_its_first_sentence_and_no_figure_is_explained_that_is_not_there(
+    concluded: Concluded,
+) -> None:
+    """Whoever reads the bold words alone knows what the time goes to."""
+    found = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    (cause, *_) = found.causes
+    first, rest = first_of(cause.text)
+    told = page([found]).replace("&nbsp;", " ")
+    unmeasured = replace(found, verdicts=[replace(v, effect=None, status=None) for v in found.verdicts])
+
+    assert first.startswith("Computing the forward pass again in the backward pass costs 29 %")
+    assert first.endswith(").")
+    assert f"<b>{first}</b> {rest}".strip() in told
+    assert "A point is the measured effect" in told
+    assert "A point is the measured effect" not in page([unmeasured])
 
 
 def test_a_label_of_two_changes_has_a_line_for_each(concluded: Concluded) -> None:

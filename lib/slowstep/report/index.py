@@ -15,6 +15,7 @@ from slowstep.report.actions import KINDS, what
 from slowstep.report.html import environment, unbroken
 from slowstep.report.overview import Overview, overview
 from slowstep.report.summary import write_summary
+from slowstep.text.sentences import first_of
 from slowstep.wording.words import effect, sign
 
 NAMES = ("index.html", "slowstep_index.html")
@@ -83,6 +84,7 @@ def page(overviews: list[Overview]) -> str:
         kinds=KINDS,
         effect=effect,
         what=what,
+        first_of=first_of,
     )
     return unbroken(html)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 MOST = 10
@@ -16,6 +17,12 @@ def capitalised(text: str) -> str:
 def sentence(text: str) -> str:
     """Return a text as a sentence: with a capital letter first and a full stop at the end."""
     return capitalised(text) + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def first_of(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text, and what comes after it; the whole text where no other one begins."""
+    first, *rest = re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)
+    return first, "".join(rest)
 
 
 def listed(things: Sequence[str], between: str = ", ") -> str:
