@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from slowstep.audit import audit
+from slowstep.audit.findings import Judgement
 from slowstep.audit.read.unit_grammar import ratio
 from slowstep.audit.terminal_lines import compared
 from slowstep.settings import SettingsError
@@ -191,15 +192,81 @@ def test_a_batch_size_in_the_name_of_a_row_is_read(names: str, column: str) -> N
     assert any("is 1.01 times as fast as" in line and "in samples/s" in line for line in compared(found))
 
 
-@pytest.mark.parametrize(
-    "names", [("bs32 4 GPUs", "bs96 8 GPUs"), ("bs32 accum 3", "bs96"), ("bs32", "warm bs96 bs32")]
-)
-def test_a_name_that_says_more_than_a_batch_size_is_not_read(names: tuple[str, str]) -> None:
-    """Devices and accumulation are part of a step, too."""
-    table = f"run;s/it\n{names[0]};2.13\n{names[1]};6.33\n"
+NO_BATCH_ALONE = {
+    "devices in names": "run,s/it\nbs32 4 GPUs,2.0\nbs96 8 GPUs,6.0\n",
+    "devices before a name": "run,batch_size,s/it\n1xA100,32,2.0\n4xA100,32,2.2\n",
+    "times a device": "run,s/it\nbs32 x1 A100,2.0\nbs32 x4 A100,2.2\n",
+    "times": "run,s/it\nbs 32,2.0\nbs 32 x 4,2.2\n",
+    "a product": "run,s/it\nbs8*4,2.0\nbs32,1.2\n",
+    "ways to be parallel": "run,s/it\nbs8 DP1,2.0\nbs8 DP4,2.2\n",
+    "accumulation": "run,s/it\nbs8+ga4,2.0\nbs32,2.2\n",
+    "accumulation in one": "run,s/it\nbs32 accum 3,2.0\nbs96,6.0\n",
+    "two sizes": "run,s/it\nbs32,2.0\nwarm bs96 bs32,6.0\n",
+    "launchers": "run,s/it\nsingle bs8,2.0\nddp bs8,2.2\n",
+    "machines": "run,batch_size,machines,s/it\na,32,1,2.0\nb,32,4,2.2\n",
+    "cards": "run,batch_size,A100s,s/it\na,32,1,2.0\nb,32,4,2.2\n",
+    "accumulation of fairseq": "run,batch_size,update_freq,s/it\na,32,1,2.0\nb,32,4,6.2\n",
+    "accumulation of detectors": "run,batch_size,iter_size,s/it\na,32,1,2.0\nb,32,4,6.2\n",
+    "an unknown column": "run,batch_size,GAS,s/it\na,32,1,2.0\nb,32,4,6.2\n",
+    "a note": "run,batch_size,note,s/it\na,32,single,2.0\nb,32,two GPUs,2.2\n",
+    "an export": "Name,state,num_nodes,s/it\nbs32-a,finished,1.0,2.0\nbs32-b,finished,4.0,2.1\n",
+    "a counter of batches": "epoch,batch,s/it\n1,100,0.5\n1,200,0.5\n1,300,0.51\n",
+    "a counter without epochs": "batch,s/it\n100,0.5\n200,0.5\n300,0.51\n",
+    "a counter in one run": "run,batch,s/it\na,100,0.5\na,200,0.5\na,400,0.51\n",
+    "two numbers": "run,s/it\nbatch 1,0.5\nbatch 2,0.8\n",
+    "tokens": "run,seq len,s/it\nbs 8192 tok A,512,1.0\nbs 8192 tok B,2048,1.05\n",
+    "perhaps tokens": "run,batch_size,seq len,s/it\na,8192,512,1.0\nb,8192,2048,1.05\n",
+    "a name against its column": "run,batch_size,s/it\nbs32,64,2.0\nbs64,64,3.2\n",
+}
+"""Tables whose batches may be those of a step or of a device, and the speeds differ by that; or that are none."""
+
+
+@pytest.mark.parametrize("table", NO_BATCH_ALONE.values(), ids=NO_BATCH_ALONE)
+def test_a_batch_is_not_read_where_anything_else_may_make_up_a_step(table: str) -> None:
+    """Devices, accumulation, parts of it in any column or word, and numbers that only count batches."""
     found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
 
+    assert not any("per_device_train_batch_size" in run.settings.training_arguments for run in found.runs)
     assert not any("in samples/s" in line for line in compared(found))
+
+
+@pytest.mark.parametrize(
+    "claim", [{"text": "8 GPUs are 3.6 times as fast as 1"}, {"text": "more", "factor": "processes"}]
+)
+def test_a_batch_is_not_read_where_a_claim_is_about_devices(claim: dict[str, str]) -> None:
+    """What was said of the same figures may be true of the batch of a device."""
+    table = "run,batch_size,s/it\na,32,2.0\nb,32,2.2\n"
+    claims = [claim | {"baseline": "a", "treatment": "b", "speed_up": "3.6"}]
+    found = audit(validate({"name": "own", "reported": {"table": table, "claims": claims}}, "own"))
+
+    assert not any("per_device_train_batch_size" in run.settings.training_arguments for run in found.runs)
+
+
+BESIDE_A_BATCH = {
+    "settings": "run,batch_size,num_workers,precision,compile,s/it\na,32,2,fp32,no,2.13\nb,96,4,bf16,yes,6.33\n",
+    "results": "run,batch_size,val_loss,VRAM,lr,s/it\na,32,1.2,7.1,1e-4,2.13\nb,96,1.1,19.2,3e-4,6.33\n",
+    "the same device": "run,batch_size,accelerator,s/it\na,32,A10,2.13\nb,96,A10,6.33\n",
+    "a cell without one": "run,batch_size,s/it\na,32,2.13\nc,,3.0\nb,96,6.33\n",
+}
+
+
+@pytest.mark.parametrize("table", BESIDE_A_BATCH.values(), ids=BESIDE_A_BATCH)
+def test_a_batch_is_read_beside_what_makes_up_no_step(table: str) -> None:
+    """Settings and results that have nothing to do with the samples of a step, and what is the same in all rows."""
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert any("'b' is 1.01 times as fast as 'a' in samples/s" in line for line in compared(found))
+    assert not any("batch_size" in line for line in found.questions)
+
+
+def test_a_claim_of_steps_is_no_trap_where_batches_are_unknown() -> None:
+    """With half the length the batch may have been doubled, so that the tokens of a step are the same."""
+    table = "run,seq len,s/it\na,1024,0.500\nb,512,0.480\n"
+    claim = {"text": "as fast", "baseline": "a", "treatment": "b", "speed_up": 1.04, "quantity": "steps_per_second"}
+    found = audit(validate({"name": "own", "reported": {"table": table, "claims": [claim]}}, "own"))
+
+    assert found.claims[0].judgement is Judgement.UNDECIDED
+    assert not found.claims[0].findings
 
 
 def test_without_a_batch_lengths_are_compared_by_their_tokens() -> None:

@@ -9,7 +9,7 @@ from slowstep.audit.confounded import confounded
 from slowstep.audit.differences import differences
 from slowstep.audit.disputed import disputed, gains_without
 from slowstep.audit.doubts import BATCH, UNKNOWN, doubt_of, questions_of
-from slowstep.audit.equal_work import OF_PRICE, equal_work, read_by, read_from, work_done
+from slowstep.audit.equal_work import FULL_LENGTH_ALIKE, OF_PRICE, equal_work, read_by, read_from, work_done
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
 from slowstep.audit.limits import between_steps, beyond_bound, controls
@@ -76,7 +76,7 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str, sta
     if gain is not None and stated is not None and stated.meets(gain):
         return []
     read = read_from(claim.quantity, a, b) if claim.quantity else None
-    if gain is None or read is None or read.meets(gain) or TITLES[claim.quantity] == unit:
+    if gain is None or read is None or read.meets(gain) or unit in (TITLES[claim.quantity], FULL_LENGTH_ALIKE):
         return []
     text = (
         f"read in {TITLES[claim.quantity]} '{b.label}' is {times(read.middle)} as {_good(unit)}; in {unit}, which "

@@ -19,7 +19,8 @@ OF_PRICE = ("cost", "device_hours")
 """What all that a run did takes of money or of devices. A claim on it is read from that alone."""
 
 FULL_LENGTH = "tokens/s, were every sample as long as it may be"
-"""A unit whose work is equal under a condition, which a reader has to know."""
+FULL_LENGTH_ALIKE = f"{FULL_LENGTH} and every batch as large"
+"""Units whose work is equal under a condition, which a reader has to know."""
 
 OTHER_TEXT = 0.1
 """The share by which the tokens of a sample may differ in two runs on the same text, whose batches differ."""
@@ -58,11 +59,14 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
     if before and after and before.bounded and after.bounded:
         return after / before, FULL_LENGTH
     steps = read_from("steps_per_second", a, b)
-    if steps and a.length and b.length and same_batch(a, b) is None:
-        return steps * exact(b.length) / exact(
-            a.length
-        ), "tokens/s, were every sample as long as it may be and every batch as large"
+    if steps and a.length and b.length and not any(map(_knows_its_batch, (a, b))):
+        longer = exact(b.length) / exact(a.length)
+        return steps * longer, FULL_LENGTH_ALIKE
     return None, ""
+
+
+def _knows_its_batch(run: Run) -> bool:
+    return run.says_batch or "samples_per_step" in run.solved.known
 
 
 def hindrance(a: Run, b: Run) -> tuple[str, str]:
@@ -150,7 +154,8 @@ def counts_steps(unit: str, a: Run, b: Run) -> bool:
         return read_from("tokens_per_second", a, b) is None
     whole = next((q for q in WHOLE if unit.split(" for as many ")[0] == TITLES[q]), None)
     work = work_done(whole, a, b) if whole else None
-    return unit == TITLES["steps_per_second"] or bool(work and work[1].startswith("steps"))
+    by_steps = (TITLES["steps_per_second"], FULL_LENGTH_ALIKE)
+    return unit in by_steps or bool(work and work[1].startswith("steps"))
 
 
 def lengths_differ(a: Run, b: Run) -> bool:

@@ -27,6 +27,8 @@ class Row:
     """Cells of its table that may say how it was made and were not read, by column."""
     beside: dict[str, float] = field(default_factory=dict)
     """Numbers of its table that were not read, by column: what a ratio may be to."""
+    remarks: list[str] = field(default_factory=list)
+    """Words of its table that differ between repeats of one measurement, such as notes."""
     bases: list[str] = field(default_factory=list)
     """Ratios to another row that its table does not state for it (`baseline`, `-`), as for the row that they are to."""
     questions: list[str] = field(default_factory=list)

@@ -331,6 +331,7 @@ def _row(
     unknown: dict[str, str] = {}
     sizes: dict[str, str] = {}
     beside: dict[str, float] = {}
+    remarks: list[str] = []
     bases = [one.name for (text, *_), one in zip(cells, held, strict=True) if one.kind == "stated" and is_base(text)]
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
@@ -341,6 +342,8 @@ def _row(
             unknown[plain(name)] = plain(text)
         elif one.kind in ("ignored", "open") and may_be_size(plain(name), plain(text)):
             sizes[shortened(plain(name))] = shortened(plain(text))
+        elif one.kind in ("ignored", "open") and is_word(plain(text)):
+            remarks.append(shortened(plain(text)))
         if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None and math.isfinite(value):
             beside[shortened(plain(name))] = value
         if one.kind in ("label", "factor", "ignored"):
@@ -367,6 +370,7 @@ def _row(
         "bases": bases,
         "questions": [],
         "beside": beside,
+        "remarks": remarks,
         "sizes": sizes,
     }
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
