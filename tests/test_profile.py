@@ -339,6 +339,42 @@ def test_lines_that_one_function_runs_are_told_to_be_so() -> None:
     assert {"loss": "", "hashes": "average", "loop": "average"}.items() <= within.items()
 
 
+def test_what_updates_the_weights_trains_whoever_wrote_it() -> None:
+    """An optimizer that is none of PyTorch's runs between the phases. What stands beside it there is lost as ever."""
+    marks, phases = [0], ["data", "forward", "backward", "other"]
+    weight = torch.nn.Parameter(torch.zeros(8))
+    places = Places(lambda: marks[-1], lambda: [weight])
+
+    def look() -> None:
+        places.look(sys._getframe(1), 1000)
+
+    def update() -> None:
+        look()
+        weight.data += 1
+        look()
+
+    def logs() -> None:
+        look()
+        look()
+
+    def step() -> None:
+        for mark in range(3):
+            marks.append(mark)
+            look()
+        marks.append(3)
+        logs()
+        update()
+        logs()
+
+    step()
+    step()
+    found = placed(places.found, phases, places.updates.found)
+    spent = {(p.phase, p.where.rpartition(" ")[2]) for p in found}
+
+    assert {("optimizer", "update"), ("other", "logs")} <= spent
+    assert not {("other", "update"), ("optimizer", "logs"), ("optimizer", "step")} & spent
+
+
 def test_a_line_that_calls_what_trains_says_what_runs_there() -> None:
     """All phases of a library's loop stand at the line that called it, so its function is told; a line of the user's
     own loop says enough."""

@@ -98,6 +98,7 @@ def test_a_plain_loop_is_surveyed(look: Look) -> None:
             ("functions.py", 1),
             ("transformed.py", 16),
         ),
+        ("builds_first.py", 16),
         pytest.param("for_each_sample.py", 16, marks=EXHAUSTIVE),
         pytest.param("tuples.py", 16, marks=EXHAUSTIVE),
         pytest.param("own_update.py", 8, marks=EXHAUSTIVE),
@@ -113,6 +114,25 @@ def test_steps_and_their_work_are_found(program: str, batch: int, look: Look) ->
 
     assert count >= 18
     assert seen.training["work"]["samples"] == batch * count
+
+
+def test_a_librarys_own_loader_and_update_are_told(look: Look, tmp_path: Path) -> None:
+    """A library may have an optimizer and a loader that are none of PyTorch's: its steps are seen after a few passes,
+    samples are those that the model gets, and the survey says what it is that PyTorch does not do."""
+    seen = look("own_library.py")
+    (loader,), said = of(seen, "other_loader"), lines(seen)
+    count = len(seen.training["step_seconds"])
+
+    assert count >= 20
+    assert seen.training["work"]["samples"] == 8 * count
+    assert loader["place"]["line"] == line("own_library.py", "in _SingleProcessDataLoaderIter(")
+    assert any(row.startswith("loader ") and "OwnLoader(num_workers=0)" in row for row in said)
+    assert any(row.startswith("optimizer ") and "none of PyTorch's" in row for row in said)
+    assert not any("none of PyTorch's" in row for row in lines(look("plain_loop.py")))
+
+    settings = load(write(seen, tmp_path / "out")).settings
+    (problem,) = check_levels(override(settings, {"data_loading": {"dataloader_num_workers": [1]}}), "train.yaml")
+    assert "the program's loader is no DataLoader of PyTorch's" in problem
 
 
 WITHOUT_LENGTH = """

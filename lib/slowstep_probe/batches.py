@@ -161,6 +161,11 @@ class Batches:
         self._looked_at |= self._given
         self._given = set()
 
+    @property
+    def feeds_next(self) -> bool:
+        """True if a loader's batches are trained on, or one waits to be, as after a pass that only built the model."""
+        return bool(self.training or self._source)
+
     def take(self) -> Work | None:
         """Return the work of the batch that is trained on next; None if none came from a loader."""
         if not self._source:

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -352,7 +353,7 @@ class Probe:
         self.fetched.feed()
         self._modes.backward()
         self._batch_begins = True
-        if self.steps.passed(loss, self._optimizers.in_closure):
+        if self.steps.passed(loss, self._optimizers.in_closure, self.models):
             self._step_ended()
 
     def _optimizer_steps(self, _: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -441,7 +442,7 @@ class Probe:
             self.fetched.pass_begins()
             if not self._optimizers.in_closure:
                 self.steps.model_called()
-                no_loader = not self.fetched.training or self._fed_beside or self.steps.asks_no_loader
+                no_loader = not self.fetched.feeds_next or self._fed_beside or self.steps.asks_no_loader
                 if (no_loader or self._put_off) and not self._meets_by_updates:
                     self._boundary()
             if self._batch_begins:
@@ -454,6 +455,8 @@ class Probe:
         done = self.fetched.take()
         if done is not None:
             self.steps.batch_taken()
+            if not done.samples:  # it becomes tensors after the loader has given it
+                done = replace(done, samples=(_count_inputs(args, kwargs) or done).samples)
         elif not self.fetched.training and not (self._optimizers.in_closure and self.steps.losses):
             done = _count_inputs(args, kwargs)
         if done is not None:

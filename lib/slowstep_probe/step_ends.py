@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from slowstep_probe.own_updates import OwnUpdates
 from slowstep_probe.step_losses import StepLosses
 
 UNSEEN = 128
@@ -21,7 +23,8 @@ class StepEnds:
     - An optimizer's step ends one. So does that of a GradScaler, also where it leaves the optimizer's out.
     - Loops that update their parameters by hand have no optimizer: there gradients that are dropped by `zero_grad`
       after a backward pass end a step.
-    - Where nothing of this is ever seen, each backward pass ends a step.
+    - Where nothing of this is ever seen, each backward pass ends a step: as soon as several passes in a row are seen to
+      have other weights each, in a program without an optimizer of PyTorch's, or after many passes.
     """
 
     def __init__(self) -> None:
@@ -42,6 +45,7 @@ class StepEnds:
         """True once the program has made an optimizer."""
         self.goes_back = False
         """True if a backward pass was made; gradients can also be asked for by themselves."""
+        self._own_updates = OwnUpdates()
         self._by_updates = False
         """True if a step was ever ended by an optimizer or by dropped gradients."""
         self.by_passes = False
@@ -86,12 +90,17 @@ class StepEnds:
             self.by_passes = False
         self.goes_back = True
 
-    def passed(self, loss: Any, in_closure: bool) -> bool:
-        """Count a backward pass from a loss, and return whether it ends a step. Those within a closure are one."""
+    def passed(self, loss: Any, in_closure: bool, models: Sequence[torch.nn.Module] = ()) -> bool:
+        """Count a backward pass that begins, and return whether it ends a step. Those within a closure are one.
+
+        `loss` is what it begins with, and `models` are the modules that training calls.
+        """
         self._unannounced += 1
         self._passes += not (in_closure and self._passes)
         self.losses.add(loss)
-        self.by_passes = not self._by_updates and (self.by_passes or len(self.losses) > UNSEEN)
+        if not self._by_updates and not self.by_passes:
+            own = not self.has_optimizer and not in_closure and self._own_updates.pass_begins(models)
+            self.by_passes = own or len(self.losses) > UNSEEN
         return self.by_passes
 
     def updated(self) -> None:

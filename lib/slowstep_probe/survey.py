@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import inspect
 import mmap
 import os
@@ -16,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import dropwhile, takewhile
+from itertools import dropwhile
 from typing import Any
 
 import torch
@@ -41,6 +40,7 @@ from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
+from slowstep_probe.program_lines import first_command, is_own_program
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.secret import hidden, masked, without_secrets
 from slowstep_probe.weights.built_once import watch
@@ -132,6 +132,7 @@ class Survey:
         patches.look(torch.utils.data.DataLoader, "__init__", self._made("loader", partial(seen, LOADER)))
         patches.around(torch.utils.data.DataLoader, "__iter__", self._epoch_asked)
         patches.around(loading._BaseDataLoaderIter, "__next__", self._batch_asked)
+        patches.look(loading._BaseDataLoaderIter, "__init__", self._iterator_made)
         patches.look(torch.utils.data, "get_worker_info", self._asks_for_its_worker)
         patches.look(torch.optim.Optimizer, "__init__", self._made("optimizer", lambda one: one.defaults))
         scheduler = torch.optim.lr_scheduler.LRScheduler
@@ -263,6 +264,13 @@ class Survey:
             looking(self._sampling.epoch_begins)(sampler)
         looking(self._changes.epoch_begins)(loader.dataset)
         return original(loader)
+
+    def _iterator_made(self, _: None, iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        """Note a loader of another class, which has PyTorch's iterator go over it: where that is made."""
+        if not isinstance(loader, torch.utils.data.DataLoader):
+            told = {name: getattr(loader, name, None) for name in ("batch_size", "num_workers")}
+            values = {name: value for name, value in told.items() if isinstance(value, int)}
+            self.note("other_loader", _name(type(loader)), values)
 
     def arguments_of(self, trainer: Any) -> dict[str, Any]:
         """Return all values of the TrainingArguments that a Trainer holds, else of those that were made last.
@@ -414,37 +422,10 @@ class Survey:
         """Note a program in Python that is started beside this one: it may be the one that trains."""
         words = [os.fsdecode(word) for word in words] if isinstance(words, (list, tuple)) else []
         if len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in ("sh", "bash"):
-            words = _first_command(words[2])
+            words = first_command(words[2])
         plain = [*dropwhile(lambda word: "=" in word, words)]  # variables may stand before it
-        if plain and os.path.basename(plain[0]).startswith("python") and _is_own(plain[1:], folder):
+        if plain and os.path.basename(plain[0]).startswith("python") and is_own_program(plain[1:], folder):
             self.note("started", shlex.join(hidden(words)), {})
-
-
-def _first_command(line: str) -> list[str]:
-    """Return the words of the first command of a shell's line, up to what redirects it or what comes after it.
-
-    A line with a quotation that does not end has none.
-    """
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    with contextlib.suppress(ValueError):
-        return [*takewhile(lambda word: not set(word) <= set("|&;<>()"), lexer)]
-    return []
-
-
-def _is_own(words: Sequence[str], folder: Any) -> bool:
-    """Return whether Python is told to run a file or a module of the user's own, by its own words or after them."""
-    at = os.path.abspath(os.fsdecode(folder or "."))
-    rest = iter(words)
-    for word in rest:
-        if word in ("-W", "-X"):
-            next(rest, "")
-        elif word == "-m":
-            top = os.path.join(at, next(rest, "").partition(".")[0])
-            return os.path.isfile(f"{top}.py") or os.path.isdir(top)
-        elif not word.startswith("-"):
-            return word.endswith(".py") and kind_of(os.path.join(at, word)) == "user"
-    return False
 
 
 def _size(optimizer: Any) -> int:

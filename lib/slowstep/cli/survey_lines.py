@@ -29,7 +29,8 @@ def lines(seen: SurveyRecord) -> list[str]:
         ("python", f"{command.python_version}, torch {command.torch_version} ({command.python})"),
     ]
     for kind in KINDS:
-        found += [(kind, text) for text in _objects(seen, kind)]
+        found += [(LABELS.get(kind, kind), text) for text in _objects(seen, kind)]
+        found += [(kind, text) for text in _lacking(seen, kind)]
     found += [*_models(seen), *_step(seen), *_options(seen), *_written(seen)]
     found += [("warns", line) for line in seen.warned]
     return [f"{name:<{WIDTH}}{text}" for name, text in found]
@@ -41,6 +42,7 @@ KINDS = (
     "lightning",
     "accelerator",
     "loader",
+    "other_loader",
     "optimizer",
     "scheduler",
     "scaler",
@@ -56,6 +58,16 @@ KINDS = (
 """The kinds of objects, in the order in which they are shown."""
 
 
+LABELS = {"other_loader": "loader"}
+"""The names of kinds that are shown by another one."""
+
+
+def _lacking(seen: SurveyRecord, kind: str) -> Iterator[str]:
+    """Yield what is said of a kind of objects that training does without, though it does what they are for."""
+    if kind == "optimizer" and seen.training is not None and not any(one["kind"] == kind for one in seen.constructed):
+        yield "none of PyTorch's stepped; what updates the weights in its place counts as other"
+
+
 def _objects(seen: SurveyRecord, kind: str) -> Iterator[str]:
     trained = (seen.training or {}).get("loader")
     of_kind = [one for one in seen.constructed if one["kind"] == kind]
@@ -65,7 +77,8 @@ def _objects(seen: SurveyRecord, kind: str) -> Iterator[str]:
         values = ", ".join(_values(one["values"]))
         times = f" ({one['times']} times)" if one["times"] > 1 else ""
         feeds = ", which feeds the training" if kind == "loader" and number == trained and len(of_kind) > 1 else ""
-        yield f"{place(one['place'], seen)}  {one['name'].rpartition('.')[2]}({values}){times}{feeds}"
+        other = ", which is no DataLoader of PyTorch's: its arguments are not tried" if kind == "other_loader" else ""
+        yield f"{place(one['place'], seen)}  {one['name'].rpartition('.')[2]}({values}){times}{feeds}{other}"
 
 
 HIDDEN = {

@@ -93,6 +93,11 @@ OF_THE_KIT = {"every_n_layers", "offload"}
 
 NO_LOADER = "the program makes its batches itself, without a DataLoader"
 
+OTHER_LOADER = (
+    "the program's loader is no DataLoader of PyTorch's, but a library's or its own, whose arguments are not known; "
+    "give it workers where the program makes it, if it takes them"
+)
+
 Refuses = Callable[[Any, Run, frozenset[str]], str | None]
 
 
@@ -115,7 +120,7 @@ def _fp16(value: Any, run: Run, objects: frozenset[str]) -> str | None:
 
 
 def _loader(value: Any, run: Run, objects: frozenset[str]) -> str | None:
-    return None if "loader" in objects else NO_LOADER
+    return None if "loader" in objects else OTHER_LOADER if "other_loader" in objects else NO_LOADER
 
 
 def _one_loader(value: Any, run: Run, objects: frozenset[str]) -> str | None:

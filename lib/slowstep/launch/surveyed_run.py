@@ -283,6 +283,8 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
         yield "arguments"
     if training.get("loader") is not None:
         yield "loader"
+    else:
+        yield from kinds & {"other_loader"}
     if str(facts.get("optimizer")).startswith("torch."):
         yield "optimizer"
     if model:

@@ -72,6 +72,7 @@ from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.told import NotTestable, told
+from slowstep_probe.trial.update_calls import own_weights
 from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
 from slowstep_probe.weights import on_device
 
@@ -367,7 +368,7 @@ class Trial:
                 self._begin(request)
                 return
             if isinstance(request, Profile):
-                self.looking = (Places(self.probe.tape.last_mark), request)
+                self.looking = (Places(self.probe.tape.last_mark, partial(own_weights, self.probe)), request)
                 self._begin(Run(steps=request.looks))
                 self.worker_stacks.begin(self.probe.workers.pids)
                 self.looking[0].begin()

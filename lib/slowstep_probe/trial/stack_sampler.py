@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
-from types import FrameType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 import torch
@@ -27,6 +27,7 @@ from slowstep_probe.graphs import any_made
 from slowstep_probe.measured import TRAINS, Place
 from slowstep_probe.places import LIBRARIES, is_own, kind_of, line_of, nearest, real
 from slowstep_probe.trial.thread_timer import ThreadTimer
+from slowstep_probe.trial.update_calls import UpdateCalls
 
 PERIOD = 0.002
 """Seconds between two looks, on the mean."""
@@ -164,15 +165,19 @@ class Seen(NamedTuple):
     """The user's own functions on the stack, outermost first."""
     caller: str = ""
     """The place in the user's own code that calls the module which runs; empty if none runs."""
+    calls: tuple[CodeType, ...] = ()
+    """All functions on the stack, where the program may update its weights by one of them."""
 
 
 class Places(StackSampler):
     """Looks at the stack of the thread that made it, from `begin` to `stop`, which are called there as well."""
 
-    def __init__(self, moment: Callable[[], int]):
+    def __init__(self, moment: Callable[[], int], weights: Callable[[], Sequence[torch.Tensor]] = lambda: ()):
+        """Make it. `weights` returns those that the program updates without an optimizer of PyTorch's."""
         super().__init__(threading.get_ident())
         self.moment = moment
         """A function that returns the number of the last mark."""
+        self.updates = UpdateCalls(weights)
         self.found: Counter[Seen] = Counter()
         """The microseconds that looks count for, by what they saw."""
 
@@ -182,7 +187,7 @@ class Places(StackSampler):
         `phases` holds the phase that follows each mark. Of each phase `KEPT` places are kept.
         """
         self.end()
-        return placed(self.found, phases)
+        return placed(self.found, phases, self.updates.found)
 
     def look(self, frame: FrameType, since: int) -> None:
         """Look once, and note the phase and the place."""
@@ -193,11 +198,15 @@ class Places(StackSampler):
             seen = Seen(mark, place, own, _package_function(frame), _own_functions(frame), _caller_of_module(frame))
         else:
             seen = Seen(mark, place, own)
-        self.found[seen] += since
+        self.found[seen._replace(calls=self.updates.look(stack(frame), mark))] += since
 
 
-def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
-    """Return the places of the looks that were `found`, as `Places.stop` does."""
+def placed(found: Counter[Seen], phases: Sequence[str], changing: Collection[CodeType] = ()) -> list[Place]:
+    """Return the places of the looks that were `found`, as `Places.stop` does.
+
+    `changing` are functions that ran while weights changed, in a program without an optimizer of PyTorch's.
+    """
+    updates = _of_updates(found, phases, changing)
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
     calling = _calls_what_trains(found, phases, whole)
     found = _with_callers(found, phases, calling)
@@ -206,6 +215,8 @@ def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
     within = defaultdict[tuple[str, str, bool], Counter[Function | None]](Counter)
     for seen, time_there in found.items():
         phase = _phase(phases, seen.mark)
+        if phase == "other" and updates.intersection(seen.calls):
+            phase = "optimizer"
         place = (phase, seen.where, seen.own)
         told[place] += time_there
         inside[place][seen.inside] += time_there
@@ -225,6 +236,12 @@ def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
                 place = replace(place, within=str(function), together=together[phase, function] / whole)
             kept.append(place)
     return kept
+
+
+def _of_updates(found: Counter[Seen], phases: Sequence[str], changing: Collection[CodeType]) -> set[CodeType]:
+    """Return those of the functions during which weights changed that do nothing else: none runs in another phase."""
+    elsewhere = {code for seen in found if _phase(phases, seen.mark) != "other" for code in seen.calls}
+    return set(changing) - elsewhere
 
 
 def _phase(phases: Sequence[str], mark: int) -> str:
