@@ -58,7 +58,7 @@ from slowstep_probe.step_ends import StepEnds
 from slowstep_probe.tape import Tape
 from slowstep_probe.training_thread import TrainingThread
 
-_count_inputs = looking(batch_work.count_inputs)
+_count_inputs, _can_learn = looking(batch_work.count_inputs), looking(batch_work.can_learn)
 
 
 class Probe:
@@ -437,6 +437,7 @@ class Probe:
         self._leave_failed_optimizer()
         if not self.phases.is_open and not training:
             self.fetched.look_begins()
+            self.steps.looks += 1
         if not self.phases.is_open and training:
             self.fetched.pass_begins()
             if not self._optimizers.in_closure:
@@ -445,17 +446,20 @@ class Probe:
                 if (no_loader or self._put_off) and not self._meets_by_updates:
                     self._boundary()
             if self._batch_begins:
-                self._batch_met(args, kwargs)
+                self._batch_met(module, args, kwargs)
         self.phases.enter("forward" if training else "evaluate")
         return True
 
-    def _batch_met(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Count the work of the batch that training begins with: a loader's, or what the model is called with."""
+    def _batch_met(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Count the work of the batch that training begins with: a loader's, or what the model is called with.
+
+        What a frozen network is called with beforehand, and gives no gradients for, is none.
+        """
         done = self.fetched.take()
         if done is not None:
             self.steps.batch_taken()
         elif not self.fetched.training and not (self._optimizers.in_closure and self.steps.losses):
-            done = _count_inputs(args, kwargs)
+            done = _count_inputs(args, kwargs) if _can_learn(module, args, kwargs) is not False else None
         if done is not None:
             self.tape.add(done)
             self._batch_begins = False

@@ -42,8 +42,27 @@ def seen_training(
         "files": places.own_files(),
     }
     found |= _of_loader(probe, survey)
-    model = max(probe.models, key=lambda one: sum(1 for _ in one.parameters()), default=None)
+    model = _model_of(probe.models)
     return found if model is None else found | {"model": _of_model(model)}
+
+
+NEARLY_ALL = 0.9
+"""The share of a module's weights from which on one that it holds, and that is called beside it, is the model."""
+
+
+def _model_of(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
+    """Return the model among the modules that are called outermost, in their order: that with the most weights.
+
+    A loss that is called after it may hold the model, and a few weights of its own.
+    """
+    sizes = [sum(weight.numel() for weight in with_size(one.parameters())) for one in called]
+    tensors = [sum(1 for _ in one.parameters()) for one in called]  # those of a lazy module have no size
+    at = max(range(len(called)), key=lambda i: (sizes[i], tensors[i]), default=None)
+    if at is None:
+        return None
+    held = {id(one) for one in called[at].modules()}
+    before = (i for i in range(at) if id(called[i]) in held and sizes[i] >= NEARLY_ALL * sizes[at] > 0)
+    return called[next(before, at)]
 
 
 def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
