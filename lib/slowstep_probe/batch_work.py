@@ -77,13 +77,11 @@ def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
 def can_learn(module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Return whether a call of a module can give gradients, by its weights and its inputs; True if no module is known.
 
-    A value network that only judges, and is frozen meanwhile, gives none.
+    A value network that is frozen while it judges gives none. A module without weights may have them from elsewhere.
     """
-    weights = iter(() if module is None else module.parameters())
-    if (first := next(weights, None)) is None or first.requires_grad:
+    if module is None:
         return True
-    inputs = (*args, *kwargs.values())
-    return any(getattr(one, "requires_grad", False) is True for one in (*inputs, *weights))
+    return any(getattr(one, "requires_grad", False) is True for one in (*args, *kwargs.values(), *module.parameters()))
 
 
 def unwrapped(value: Any) -> Any:
