@@ -15,7 +15,7 @@ from slowstep_probe.changing.models import BY_ITSELF, COMPILE, ModelChanges
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.own_calls import answers_by_itself, takes_hooks
 from slowstep_probe.probe import Probe
-from slowstep_probe.seen_training import _model_of
+from slowstep_probe.seen_training import _holder, _model_of
 
 
 class Answers(nn.Module):
@@ -164,3 +164,16 @@ def test_the_model_is_the_one_that_a_loss_called_after_it_holds() -> None:
     assert _model_of([loss]) is loss
     assert _model_of([loss, model]) is loss  # one that calls a part of itself beforehand
     assert _model_of([]) is None
+
+
+def test_a_model_whose_methods_call_its_parts_is_the_model() -> None:
+    """Its parts are called outermost, each for itself; what holds more than them is none, and neither is a part."""
+    model = nn.ModuleDict({"entities": nn.Embedding(9, 2), "relations": nn.Embedding(3, 2)})
+    holds_all = nn.ModuleList([model, nn.Linear(1, 1)])
+    parts = [model["entities"], model["relations"], nn.Softplus()]
+
+    assert _holder(parts) is model
+    assert _holder([*parts, holds_all]) is None
+    assert _holder(parts[:1]) is None
+    assert _holder([*parts, nn.Linear(1, 1)]) is None
+    assert _holder([]) is None

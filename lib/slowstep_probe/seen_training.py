@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 
 from slowstep_probe import places
 from slowstep_probe.changing.trainer_events import eval_samples
-from slowstep_probe.looks import with_size
+from slowstep_probe.looks import looking, with_size
 from slowstep_probe.measured import Block
 from slowstep_probe.probe import Probe
 from slowstep_probe.survey import Survey
@@ -42,7 +43,7 @@ def seen_training(
         "files": places.own_files(),
     }
     found |= _of_loader(probe, survey)
-    model = _model_of(probe.models)
+    model = looking(_holder)(probe.models) or _model_of(probe.models)
     return found if model is None else found | {"model": _of_model(model)}
 
 
@@ -63,6 +64,24 @@ def _model_of(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
     held = {id(one) for one in called[at].modules()}
     before = (i for i in range(at) if id(called[i]) in held and sizes[i] >= NEARLY_ALL * sizes[at] > 0)
     return called[next(before, at)]
+
+
+def _holder(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
+    """Return the smallest module that holds all those with trained weights which are called outermost.
+
+    A model may be trained by methods of its own, which call its parts, as those of Lightning and of embeddings of
+    graphs often are. None where one of the called ones holds the others, or nothing holds them all.
+    """
+    trained = {id(one) for one in called if any(weight.requires_grad for weight in one.parameters())}
+    if not trained or any(trained <= _parts(one) for one in called):
+        return None
+    modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+    holders = [one for one in modules if trained <= _parts(one)]
+    return min(holders, key=lambda one: len(_parts(one)), default=None)
+
+
+def _parts(module: torch.nn.Module) -> set[int]:
+    return {id(part) for part in module.modules()}
 
 
 def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
