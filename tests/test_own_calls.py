@@ -167,13 +167,18 @@ def test_the_model_is_the_one_that_a_loss_called_after_it_holds() -> None:
 
 
 def test_a_model_whose_methods_call_its_parts_is_the_model() -> None:
-    """Its parts are called outermost, each for itself; what holds more than them is none, and neither is a part."""
+    """Its parts are called outermost, each for itself; what holds more than them is none, and neither is a part, nor a
+    network that no optimizer updates."""
     model = nn.ModuleDict({"entities": nn.Embedding(9, 2), "relations": nn.Embedding(3, 2)})
     holds_all = nn.ModuleList([model, nn.Linear(1, 1)])
     parts = [model["entities"], model["relations"], nn.Softplus()]
 
-    assert _holder(parts) is model
-    assert _holder([*parts, holds_all]) is None
-    assert _holder(parts[:1]) is None
-    assert _holder([*parts, nn.Linear(1, 1)]) is None
-    assert _holder([]) is None
+    target, apart = nn.Linear(1, 1), nn.Linear(1, 1)
+    weights = [*holds_all.parameters(), *apart.parameters()]
+
+    assert _holder(parts, weights) is model
+    assert _holder([*parts, target], weights) is model
+    assert _holder([*parts, holds_all], weights) is None
+    assert _holder(parts[:1], weights) is None
+    assert _holder([*parts, apart], weights) is None
+    assert _holder([target], weights) is None

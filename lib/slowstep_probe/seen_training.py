@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -43,7 +43,7 @@ def seen_training(
         "files": places.own_files(),
     }
     found |= _of_loader(probe, survey)
-    model = looking(_holder)(probe.models) or _model_of(probe.models)
+    model = looking(_holder)(probe.models, survey.trained()) or _model_of(probe.models)
     return found if model is None else found | {"model": _of_model(model)}
 
 
@@ -66,13 +66,15 @@ def _model_of(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
     return called[next(before, at)]
 
 
-def _holder(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
-    """Return the smallest module that holds all those with trained weights which are called outermost.
+def _holder(called: Sequence[torch.nn.Module], updated: Iterable[torch.Tensor]) -> torch.nn.Module | None:
+    """Return the smallest module that holds all those which are called outermost and have weights that are `updated`.
 
     A model may be trained by methods of its own, which call its parts, as those of Lightning and of embeddings of
-    graphs often are. None where one of the called ones holds the others, or nothing holds them all.
+    graphs often are. None where one of the called ones holds the others, or nothing holds them all. A target network
+    that follows the model is none of its parts, though its weights could have gradients.
     """
-    trained = {id(one) for one in called if any(weight.requires_grad for weight in one.parameters())}
+    weights = {id(weight) for weight in updated}
+    trained = {id(one) for one in called if any(id(weight) in weights for weight in one.parameters())}
     if not trained or any(trained <= _parts(one) for one in called):
         return None
     modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
