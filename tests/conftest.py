@@ -192,5 +192,5 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test of this process has compiled anything: some things are not watched where something was compiled."""
-    for name in ("frames", "stats"):
+    for name in ("frames", "stats", "graph_break"):
         monkeypatch.delitem(importlib.import_module("torch._dynamo.utils").counters, name, raising=False)

@@ -135,6 +135,20 @@ def test_a_librarys_own_loader_and_update_are_told(look: Look, tmp_path: Path) -
     assert "the program's loader is no DataLoader of PyTorch's" in problem
 
 
+def test_what_a_program_collects_between_its_steps_is_waited_for(look: Look) -> None:
+    """A policy acts before 30 updates: 20 steps would hold nothing of that. A batch is what a step trains on, and not
+    what is judged before it. Where the acting does not come again in time, that is said."""
+    acts = look("acts_then_trains.py")
+    brief = look("acts_then_trains.py", epoch_seconds=0.0)
+
+    assert len(acts.training["step_seconds"]) >= 28
+    assert acts.training["phases"]["evaluate"] > 0
+    assert acts.training["work"]["samples"] == 16 * len(acts.training["step_seconds"])
+    assert not [line for line in lines(acts) if line.startswith("unseen")]
+    assert len(brief.training["step_seconds"]) < 28
+    assert "before the first step the model ran 64 times without gradients" in "\n".join(lines(brief))
+
+
 WITHOUT_LENGTH = """
 import torch
 from torch import nn

@@ -37,7 +37,7 @@ from slowstep.measure.warm_up import warmed_up
 from slowstep.processes.cpu_times import CpuTimes
 from slowstep.records import Block, ComparisonRecord, Memory, Pair, Status, TrialRecord, Work, identity
 from slowstep.settings.schema import Budget
-from slowstep_probe.trial.messages import BlockDone, Failed, Observe, Observed, Ready
+from slowstep_probe.trial.messages import BlockDone, Failed, Observe, Observed, Profile, Ready
 
 Make = Callable[..., Arm]
 GIB = 2**30
@@ -686,6 +686,19 @@ def test_after_the_deadline_no_more_is_measured_than_an_answer_needs(arm: Make, 
 
     assert len(record.pairs) == 3
     assert not observed.trial.steps
+
+
+def test_after_the_deadline_it_is_looked_at_for_a_while(arm: Make, budget: Budget, tmp_path: Path) -> None:
+    """Long steps that come seldom, as those in which a policy acts, may hold most of the time: five steps hold none."""
+    asked: list[Profile] = []
+    with LocalMeasurer(budget, tmp_path) as measurer:
+        measurer.deadline = 0.0
+        trial = measurer.pool.launch(arm(w.Tiny), identity(arm(w.Tiny).determinants()))
+        ask = trial.process.ask
+        trial.process.ask = lambda request, *given: asked.append(request) or ask(request, *given)
+        measurer.profile(arm(w.Tiny), tmp_path / "trace.json.gz")
+
+    assert [one.looks > 5 * one.steps for one in asked if isinstance(one, Profile)] == [True]
 
 
 def test_a_hang_ends_with_the_stack_in_the_log(arm: Make, budget: Budget, tmp_path: Path) -> None:

@@ -74,6 +74,16 @@ def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
     return count(dict(enumerate(args)) | kwargs)
 
 
+def can_learn(module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a call of a module can give gradients, by its weights and its inputs; True if no module is known.
+
+    A value network that is frozen while it judges gives none. A module without weights may have them from elsewhere.
+    """
+    if module is None:
+        return True
+    return any(getattr(one, "requires_grad", False) is True for one in (*args, *kwargs.values(), *module.parameters()))
+
+
 def unwrapped(value: Any) -> Any:
     """Return the tensor within those that torch.func's transformations hand to a function; anything else as it is."""
     known = getattr(torch._C, "_functorch", None)

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 from slowstep_probe.graphs import dynamo
 from slowstep_probe.hooks import WatchingHook
 from slowstep_probe.looks import looking
+from slowstep_probe.own_calls import OwnCalls
 
 SOUGHT = 2
 """The steps in which modules are sought that are called outermost. Some are first called after an optimizer's step, or
@@ -48,7 +49,8 @@ class Outermost:
         """The compiled functions that make a forward pass."""
         self._called: list[_Watched] = []
         """The modules that have hooks, with these."""
-        self._passes: list[_Watched] = []
+        self._own = OwnCalls(self._own_call)
+        self._passes: list[_Watched | _OwnPass] = []
         """Those whose passes are under way, outermost first."""
         self._steps = 0
         """Steps so far in which modules were sought."""
@@ -73,6 +75,8 @@ class Outermost:
         self._undo.append(lambda: setattr(torch, "compile", original))
         for owner, name in MAKES_ANOTHER:
             self._lift_around(owner, name)
+        self._own.attach()
+        self._undo.append(self._own.remove)
         self.seek()
 
     def seek(self) -> None:
@@ -129,7 +133,26 @@ class Outermost:
         if self._begins(one.module, args, kwargs):
             self._passes.append(one)
 
-    def _end(self, one: _Watched) -> None:
+    def _own_call(self, original: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        """Answer the call of a module that takes no hooks, by its own, which is a pass until it trains by itself."""
+        if torch.compiler.is_compiling() or not self._undo or self._is_inside():
+            return original(module, *args, **kwargs)
+        if all(module is not known for known in self.modules):
+            if self._steps >= self._sought:
+                return original(module, *args, **kwargs)
+            self._meet(module)
+        self._pause()
+        one = _OwnPass()
+        if self._begins(module, args, kwargs):
+            self._passes.append(one)
+        try:
+            return original(module, *args, **kwargs)
+        finally:
+            self._end(one)
+            if not self._is_inside():
+                self.seek()
+
+    def _end(self, one: _Watched | _OwnPass) -> None:
         """End the last pass of a module, and those within it that had no end. One that did not begin has none."""
         ends = one in self._passes
         while ends:
@@ -203,6 +226,12 @@ class Outermost:
         if all(function is not known for known in self.functions):
             self.functions.append(function)
         self._in_function = self._begins(called[0] if called else None, args, kwargs)
+
+
+class _OwnPass:
+    """A pass of a module that answers calls by itself. A backward pass or an update within it ends it."""
+
+    ends = False
 
 
 class _Watched:

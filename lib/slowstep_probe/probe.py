@@ -49,7 +49,7 @@ from slowstep_probe.clock import Clock, HostClock
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import looking
-from slowstep_probe.measured import Block, Steps
+from slowstep_probe.measured import Block, Steps, Work
 from slowstep_probe.modes import Modes
 from slowstep_probe.optimizer_calls import OptimizerCalls
 from slowstep_probe.outermost import Outermost
@@ -59,7 +59,7 @@ from slowstep_probe.step_ends import StepEnds
 from slowstep_probe.tape import Tape
 from slowstep_probe.training_thread import TrainingThread
 
-_count_inputs = looking(batch_work.count_inputs)
+_count_inputs, _can_learn = looking(batch_work.count_inputs), looking(batch_work.can_learn)
 
 
 class Probe:
@@ -101,6 +101,8 @@ class Probe:
         self._put_off = False
         """True if the boundary that is due was not passed where a loader was asked that may not feed the training."""
         self._batch_begins = True
+        self._looked_at: Work | None = None
+        """The work of a call since the last backward pass that can give no gradients, if no other was counted."""
         self._at_boundary = False
         self._patches = Patches()
 
@@ -350,6 +352,9 @@ class Probe:
     def _passed(self, loss: Any) -> None:
         """Count a backward pass that begins."""
         self.clock.follow()
+        if self._batch_begins and self._looked_at is not None:
+            self.tape.add(self._looked_at)
+        self._looked_at = None
         self.fetched.feed()
         self._modes.backward()
         self._batch_begins = True
@@ -438,6 +443,7 @@ class Probe:
         self._leave_failed_optimizer()
         if not self.phases.is_open and not training:
             self.fetched.look_begins()
+            self.steps.looks += 1
         if not self.phases.is_open and training:
             self.fetched.pass_begins()
             if not self._optimizers.in_closure:
@@ -446,12 +452,16 @@ class Probe:
                 if (no_loader or self._put_off) and not self._meets_by_updates:
                     self._boundary()
             if self._batch_begins:
-                self._batch_met(args, kwargs)
+                self._batch_met(module, args, kwargs)
         self.phases.enter("forward" if training else "evaluate")
         return True
 
-    def _batch_met(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Count the work of the batch that training begins with: a loader's, or what the model is called with."""
+    def _batch_met(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Count the work of the batch that training begins with: a loader's, or what the model is called with.
+
+        What a call that can give no gradients is made with counts only where no other call comes before the backward
+        pass: such a module may look at more, or have its weights from elsewhere.
+        """
         done = self.fetched.take()
         if done is not None:
             self.steps.batch_taken()
@@ -459,6 +469,8 @@ class Probe:
                 done = replace(done, samples=(_count_inputs(args, kwargs) or done).samples)
         elif not self.fetched.training and not (self._optimizers.in_closure and self.steps.losses):
             done = _count_inputs(args, kwargs)
+            if _can_learn(module, args, kwargs) is False:
+                self._looked_at, done = self._looked_at or done, None
         if done is not None:
             self.tape.add(done)
-            self._batch_begins = False
+            self._batch_begins, self._looked_at = False, None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from slowstep_probe import places
 from slowstep_probe.changing.trainer_events import eval_samples
-from slowstep_probe.looks import with_size
+from slowstep_probe.looks import looking, with_size
 from slowstep_probe.measured import Block
 from slowstep_probe.probe import Probe
 from slowstep_probe.survey import Survey
@@ -42,18 +43,57 @@ def seen_training(
         "files": places.own_files(),
     }
     found |= _of_loader(probe, survey)
-    model = max(probe.models, key=lambda one: sum(1 for _ in one.parameters()), default=None)
+    updated = {id(weight) for weight in survey.trained()}
+    model = looking(_holder)(probe.models, updated) or _model_of(probe.models)
     if model is None:
         return found
-    others = [one for one in probe.models if one is not model and not _is_within(one, model)]
-    found["other_models"] = [of for one in others if (of := _of_model(one))["parameters"]]
+    found["other_models"] = [_of_model(one) for one in probe.models if _is_beside(one, model, updated)]
     return found | {"model": _of_model(model)}
 
 
-def _is_within(module: torch.nn.Module, model: torch.nn.Module) -> bool:
-    """Return whether all weights of a module are a model's, as those of its own parts and of its wrappers are."""
-    whole = {id(p) for p in model.parameters()}
-    return all(id(p) in whole for p in module.parameters())
+def _is_beside(module: torch.nn.Module, model: torch.nn.Module, updated: Collection[int]) -> bool:
+    """Return whether a module is trained beside the model: it is no part of it, and no wrapper of its weights."""
+    own = {id(weight) for weight in module.parameters()}
+    return bool(own & set(updated)) and not own <= {id(weight) for weight in model.parameters()}
+
+
+NEARLY_ALL = 0.9
+"""The share of a module's weights from which on one that it holds, and that is called beside it, is the model."""
+
+
+def _model_of(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
+    """Return the model among the modules that are called outermost, in their order: that with the most weights.
+
+    A loss that is called after it may hold the model, and a few weights of its own.
+    """
+    sizes = [sum(weight.numel() for weight in with_size(one.parameters())) for one in called]
+    tensors = [sum(1 for _ in one.parameters()) for one in called]  # those of a lazy module have no size
+    at = max(range(len(called)), key=lambda i: (sizes[i], tensors[i]), default=None)
+    if at is None:
+        return None
+    held = {id(one) for one in called[at].modules()}
+    before = (i for i in range(at) if id(called[i]) in held and sizes[i] >= NEARLY_ALL * sizes[at] > 0)
+    return called[next(before, at)]
+
+
+def _holder(called: Sequence[torch.nn.Module], updated: Collection[int]) -> torch.nn.Module | None:
+    """Return the smallest module that holds all those which are called outermost and have weights that are `updated`,
+    which are told by their identity.
+
+    A model may be trained by methods of its own, which call its parts, as those of Lightning and of embeddings of
+    graphs often are. None where one of the called ones holds the others, or nothing holds them all. A target network
+    that follows the model is none of its parts, though its weights could have gradients.
+    """
+    trained = {id(one) for one in called if any(id(weight) in updated for weight in one.parameters())}
+    if not trained or any(trained <= _parts(one) for one in called):
+        return None
+    modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+    holders = [one for one in modules if trained <= _parts(one)]
+    return min(holders, key=lambda one: len(_parts(one)), default=None)
+
+
+def _parts(module: torch.nn.Module) -> set[int]:
+    return {id(part) for part in module.modules()}
 
 
 def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:

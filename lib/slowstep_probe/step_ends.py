@@ -41,6 +41,8 @@ class StepEnds:
         """The device that the loss of the last step lies on."""
         self.updates = 0
         """Steps that an optimizer or dropped gradients have ended."""
+        self.looks = 0
+        """Passes without gradients so far, outside of other phases."""
         self.has_optimizer = False
         """True once the program has made an optimizer."""
         self.goes_back = False

@@ -228,13 +228,13 @@ class Survey:
             "opened_by_data_set": (self._opened.get(data) or self._places.found.get(data, "")) if alike else "",
             "drawn_by_data_set": self._draws.found.get(data, "") if alike else "",
             "counted_by_data_set": self._counts.found.get(data, ""),
-            "trained_in_data_set": looking(trained_within)(data, self._trained()) or "",
+            "trained_in_data_set": looking(trained_within)(data, self.trained()) or "",
             "changed_in_sampler": self._sampling.within.get(self._samplers.get(data, lambda: None)(), ""),
             "changed_within_epochs": self._changes.within.get(innermost(data), ""),
             "changed_between_epochs": self._changes.between.get(innermost(data), ""),
         }
 
-    def _trained(self) -> Iterator[torch.Tensor]:
+    def trained(self) -> Iterator[torch.Tensor]:
         """Yield the parameters that optimizers update."""
         for _, of in self._optimizers:
             for group in getattr(of(), "param_groups", ()):

@@ -29,6 +29,10 @@ MOST_FILES = 200
 AFTER_END = 3
 """The steps that are watched after the end of an epoch."""
 
+COLLECTS, AGAIN = 8, 0.5
+"""The passes without gradients before the first step from which on a program may collect what it trains on, and the
+share of them after which it has done so again."""
+
 
 def main(order: str) -> None:
     """Run the program of an order, and tell what was seen of it. Never returns."""
@@ -181,6 +185,8 @@ class Watched:
         """True if the program failed by itself while it went through its data for the first time: trials do, too. What
         it does after an epoch happens in no trial."""
         self.stop_at = asked["steps"]
+        self._collected: int | None = None
+        """Passes without gradients before the first step, of a program that draws from no loader."""
         from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
         from slowstep_probe.changing.effects import Effects
         from slowstep_probe.changing.wanted import Wanted
@@ -231,6 +237,7 @@ class Watched:
         if self.boundaries == 1:
             self.early.detach()
             self.first = time.monotonic() - self.began
+            self._collected = self.probe.steps.looks
             self.probe.open()
             self._collector.start()
             return
@@ -242,6 +249,8 @@ class Watched:
             self.probe.close()
             self.probe.open()
             self._collector.seconds = 0.0
+        if not late and self.boundaries > self.asked["steps"] and self._collects_soon:
+            return
         if self.boundaries > self.stop_at or late or (self.boundaries > self.asked["steps"] and self._epoch_is_far):
             self.tell("")
 
@@ -250,6 +259,21 @@ class Watched:
         """True if the end of the epoch would take too long at the pace of the steps so far. Ranks don't ask it."""
         until_then = self._watched_seconds / self.boundaries * self.stop_at
         return "wire" not in self.asked and until_then > self.asked["epoch_seconds"]
+
+    @property
+    def _collects_unseen(self) -> bool:
+        """True if the model ran many times without gradients before the first step, and has not done so again.
+
+        A program that acts, and then trains for many steps on what came of it, may take most of its time in the acting.
+        """
+        before, since = self._collected or 0, self.probe.steps.looks - (self._collected or 0)
+        return self.probe.loader is None and before >= COLLECTS and since < AGAIN * before
+
+    @property
+    def _collects_soon(self) -> bool:
+        """True if such steps are waited for, as long as for the end of an epoch. Ranks don't ask it."""
+        may_wait = "wire" not in self.asked and self._watched_seconds < self.asked["epoch_seconds"]
+        return may_wait and self._collects_unseen
 
     @property
     def _watched_seconds(self) -> float:
@@ -343,7 +367,8 @@ class Watched:
         if self.exchange:
             facts |= looking(self.exchange.facts)(probe.models, probe.loader) or {}
         trainer, collecting = self.configurations.trainer, self._collector.seconds
-        return seen_training(probe, self.survey, block, trainer, facts, self._updates_of_a_step(), collecting)
+        found = seen_training(probe, self.survey, block, trainer, facts, self._updates_of_a_step(), collecting)
+        return found | {"collects_unseen": (self._collected or 0) * self._collects_unseen}
 
     def _tell_where_to_meet(self) -> None:
         """Tell what decides where ranks can meet, and nothing that needs an answer of the device.

@@ -126,6 +126,10 @@ def _models(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}{more}"
 
 
+LONG = 0.2
+"""The share of all steps' time from which on the longest one is told."""
+
+
 def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     told = seen.training
     if told is None:
@@ -139,13 +143,20 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     times = sorted(told["step_seconds"])
     middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
     parts = f", {told['micro_batches']} micro-batches each" if told["micro_batches"] > 1 else ""
+    longest = f", the longest {duration(times[-1])}" if times[-1] > LONG * whole else ""
     yield (
         "step",
-        f"{len(times)} were seen, {duration(middle)} each (median){parts}; "
+        f"{len(times)} were seen, {duration(middle)} each (median{longest}){parts}; "
         f"the first after {seen.first_step_boundary:.1f} s",
     )
     shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}
     yield "time", " · ".join(f"{PHASE_NAMES[p]} {percentage(s)}" for p, s in shares.items())
+    if unseen := told.get("collects_unseen"):
+        yield (
+            "unseen",
+            f"before the first step the model ran {unseen:,} times without gradients (evaluating, generating or "
+            "acting), and not so again in these steps: what that takes is in none of the figures above",
+        )
     work = told["work"]
     tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""
     yield (

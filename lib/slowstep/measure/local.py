@@ -60,6 +60,9 @@ make a trace too large to look at: 114,000 a step of a 7B by QLoRA on an H100.
 LOOKED_AT_MOST = 200
 """The most steps in which the profiled trial's stack is looked at (`LOOKED_AT_SECONDS`)."""
 
+LATE_LOOKS_SECONDS = 2.0
+"""The seconds of training in which it is looked at where no time is left."""
+
 LATE_SECONDS = 20.0
 """The seconds that training as far as the steps to be looked at may take, even if they are not left."""
 
@@ -314,7 +317,8 @@ class LocalMeasurer:
                     start = 0
                 trial.catch_up(start)
                 steps = max(FEWEST_PROFILED, min(round(PROFILED_SECONDS / trial.step_seconds), PROFILED_STEPS))
-                most = steps if time.monotonic() > self.deadline else most
+                if time.monotonic() > self.deadline:  # seldom and long steps, which may hold most of the time, count
+                    most = min(most, max(steps, round(LATE_LOOKS_SECONDS / trial.step_seconds)))
                 looks = max(steps, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
                 written, trained = trial.process.folder / trace.name, round(trial.soonest)
                 request = Profile(steps=steps, trace=str(written), looks=looks)

@@ -16,6 +16,7 @@ from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.optimizers import note_made, states_of
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.hooks import Hook
+from slowstep_probe.own_calls import takes_hooks
 from slowstep_probe.patches import Patches
 
 CHECKPOINTING = "training_arguments.gradient_checkpointing"
@@ -30,10 +31,17 @@ IDLE = "model.idle_gradients"
 EXPERTS = "model.experts_implementation"
 NUMBERS_OF_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """The names that configurations of transformers have for the number of experts."""
+BY_ITSELF = (
+    "the model's class answers calls by a `__call__` of its own, which comes to no hooks and to nothing compiled"
+)
+"""Why a change that is made around a model's calls has no place."""
 IMAGE = 4
 """The dimensions of a batch of images, and of a convolution's weights."""
 BF16 = "training_arguments.bf16"
 AUTOCAST = {BF16: torch.bfloat16, "training_arguments.fp16": torch.float16}
+
+AROUND_CALLS = ((MEMORY_FORMAT, "channels_last"), (DOUBLE, False), (COMPILE, True), *((key, True) for key in AUTOCAST))
+"""The changes that are made around a model's calls."""
 
 
 class ModelChanges:
@@ -90,6 +98,11 @@ class ModelChanges:
         refused = []
         if ATTENTION in self.wanted:
             refused.append(self._attention(inner))
+        if any(self.wanted.values.get(key) == value for key, value in AROUND_CALLS) and not by_trainer:
+            pairs = [pair for pair in zip(trained, called, strict=True) if all(takes_hooks(type(one)) for one in pair)]
+            if not pairs:
+                return [BY_ITSELF]
+            trained, called = map(list, zip(*pairs, strict=True))
         if self.wanted.values.get(MEMORY_FORMAT) == "channels_last":
             refused.append(self._channels_last(called))
         if EXPERTS in self.wanted:
