@@ -174,7 +174,7 @@ def test_a_model_whose_methods_call_its_parts_is_the_model() -> None:
     parts = [model["entities"], model["relations"], nn.Softplus()]
 
     target, apart = nn.Linear(1, 1), nn.Linear(1, 1)
-    weights = [*holds_all.parameters(), *apart.parameters()]
+    weights = {id(one) for one in (*holds_all.parameters(), *apart.parameters())}
 
     assert _holder(parts, weights) is model
     assert _holder([*parts, target], weights) is model

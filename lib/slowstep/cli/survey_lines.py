@@ -126,7 +126,7 @@ def _models(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}{more}"
 
 
-LONG = 0.2
+OF_ALL_STEPS = 0.2
 """The share of all steps' time from which on the longest one is told."""
 
 
@@ -143,7 +143,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     times = sorted(told["step_seconds"])
     middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
     parts = f", {told['micro_batches']} micro-batches each" if told["micro_batches"] > 1 else ""
-    longest = f", the longest {duration(times[-1])}" if times[-1] > LONG * whole else ""
+    longest = f", the longest {duration(times[-1])}" if times[-1] > OF_ALL_STEPS * whole else ""
     yield (
         "step",
         f"{len(times)} were seen, {duration(middle)} each (median{longest}){parts}; "
