@@ -31,7 +31,7 @@ from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, identity
+from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, Steps, identity
 from slowstep.settings import Loaded, Settings, override
 from slowstep.settings.sections import TESTED
 
@@ -624,6 +624,27 @@ def test_later_steps_of_the_baseline_correct_the_first(opened: Callable[..., Lab
     again = open_lab(lab.loaded, lab.folder.parent, "again", lab.measurer)
 
     assert before < 0.02 < 0.2 < again.baseline.facts.share("data")
+
+
+def test_a_run_that_was_held_up_at_first_is_known_by_its_later_steps(opened: Callable[..., Lab]) -> None:
+    """The same steps take a tenth of the time in a later comparison: their shares are the run's, and no job is
+    projected from the seconds of the first ones."""
+    job = {"job.epochs": 3, "job.samples": 10**6}
+    lab = opened(lambda name, purpose: 0.0, {"data": 0.1, "forward": 0.4}, levels=ASKED | job)
+    first = lab.baseline
+    own, store = identity(lab.arm.determinants()), lab.evidence.store
+    held = max(first.record.baseline.steps, key=len)
+    tenth = sum(held.seconds) / len(held) / 10
+    quiet = Steps(position=held.position, phases={name: [tenth / 2] * len(held) for name in ("data", "forward")})
+    found = record(pairs([0.0] * 3), arms=[own, "another"], environment=lab.evidence.environment)
+    store.write(replace(found, baseline=replace(found.baseline, steps=[quiet])), "comparisons", "later")
+    again = open_lab(lab.loaded, lab.folder.parent, "again", lab.measurer).baseline
+
+    assert first.projection
+    assert first.facts.share("data") < 0.2
+    assert again.facts.share("data") > first.facts.share("data")
+    assert again.projection is None
+    assert again.unprojected.startswith("something else on the machine held the run up")
 
 
 def test_a_cell_run_twice_changes_nothing(opened: Callable[..., Lab]) -> None:

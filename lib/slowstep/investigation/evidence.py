@@ -76,6 +76,9 @@ MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 NO_ONE_PACE = "its steps keep no one pace, as 00_baseline says"
 """The reason why the job of a run is not projected whose steps become longer or shorter."""
 
+HELD_UP = "something else on the machine held the run up while it was compared with itself, and not later"
+"""The reason why the job of a run is not projected whose seconds are known from a time when others trained or built."""
+
 FAILED = (Status.CRASHED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.LOSS_NOT_FINITE)
 """How a run fails that trains by itself. That its training ends is no failure there."""
 
@@ -256,9 +259,15 @@ class Evidence:
             block_length=self.block_length,
             courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
             projection=None if self._changes_pace else self._job(facts, self.settings),
-            unprojected=NO_ONE_PACE if self._changes_pace else unknown(self.settings, record),
+            unprojected=self._unprojected(facts),
             fails=self._fails(record, observed),
         )
+
+    def _unprojected(self, facts: RunFacts) -> str:
+        """Return why the job is not projected, as a clause; an empty text if it is."""
+        if self._changes_pace:
+            return NO_ONE_PACE
+        return unknown(self.settings, self.noise) or (HELD_UP if facts.was_held_up else "")
 
     def _fails(self, noise: ComparisonRecord, observed: ObservationRecord | None) -> str:
         """Return how the run failed against itself, or else by itself, as a clause; an empty text if it did not."""
@@ -313,8 +322,11 @@ class Evidence:
     def _job(self, facts: RunFacts, settings: Settings, change: ComparisonRecord | None = None) -> Projection | None:
         """Return the job of `settings`. The stalls that blocks missed count before a change and after it alike.
 
-        A change that removes them shows that in its pairs, as far as these met any.
+        A change that removes them shows that in its pairs, as far as these met any. None where those of the comparison
+        with itself were held up, as their seconds are not the run's.
         """
+        if facts.was_held_up:
+            return None
         return project(settings, self.noise, self.events, change, stalls=facts.stalls_beyond_blocks)
 
     @cached_property

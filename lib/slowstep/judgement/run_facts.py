@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from slowstep.judgement.flops import TokenFlops, token_flops
+from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
@@ -52,6 +53,8 @@ class RunFacts:
     """The lines of code that the time of some steps went to, of steps without the profiler."""
     on_nodes: Sequence[int] = ()
     """The number of ranks on each node; empty where it is not known."""
+    was_held_up: bool = False
+    """True if something else on the machine held up its blocks, as steps that were timed at other times show."""
     rarest_stall: int = 500
     """The rarity that matters. A bound refutes a wait only if stalls in one of so many steps would have been met."""
 
@@ -94,13 +97,16 @@ class RunFacts:
 def baseline_facts(record: ComparisonRecord, every: Sequence[Steps] = (), rarest_stall: int = 500) -> RunFacts | None:
     """Return the facts in an A/A record; None if it holds no blocks.
 
-    Shares come from `every` step of the baseline that is known, or else from the record's own steps.
+    Shares come from `every` step of the baseline that is known, or else from the record's own steps; not from launches
+    that were held up.
     """
     blocks = [b for pair in record.pairs for b in (pair.baseline, pair.treatment)]
     if not blocks:
         return None
     own = [*record.baseline.steps, *record.treatment.steps]
-    return _facts(blocks, own, every or own, record.baseline.observed, rarest_stall)
+    quiet = not_held_up(every or own)
+    facts = _facts(blocks, own, quiet, record.baseline.observed, rarest_stall)
+    return replace(facts, was_held_up=any(one not in quiet for one in own if len(one)))
 
 
 def changed_facts(record: ComparisonRecord, rarest_stall: int = 500) -> RunFacts:
