@@ -785,6 +785,53 @@ def test_devices_are_what_a_claim_on_processes_is_about(speed_up: str, judgement
     assert [Judgement.UNDECIDED] * 3 == [each.judgement for each in (both, other, same)]
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "judgement"),
+    [
+        ("4,1", "4,4", "holds"),
+        ("1,1", "4,4", "holds"),
+        ("1,1", "4,1", "undecided"),
+        ("1,1", "4,2", "undecided"),
+        (",1", "4,4", "holds"),
+        (",", "4,", "undecided"),
+    ],
+)
+def test_a_column_of_processes_says_more_than_that_of_devices(a: str, b: str, judgement: str) -> None:
+    """Devices stand for processes only where no column counts these; where both are given they have to agree."""
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": "3.6", "factor": "processes"}
+    found = report(table=f"run,GPUs,processes,samples/s\na,{a},39\nb,{b},140\n", claims=[claim])
+
+    assert Judgement[judgement.upper()] is found.claims[0].judgement
+
+
+@pytest.mark.parametrize(
+    ("names", "counted"),
+    [
+        (("4x T5 layers", "8x T5 layers"), False),
+        (("2 x L2 norm", "3 x L2 norm"), False),
+        (("8xH100SXM", "16xH100SXM"), True),
+        (("2x RTX4090", "4x RTX 4090"), True),
+        (("4x T4", "8x T4"), True),
+    ],
+)
+def test_only_devices_are_counted_before_a_name(names: tuple[str, str], counted: bool) -> None:
+    a, b = names
+    claim = {"text": "x", "baseline": a, "treatment": b, "speed_up": "1.06"}
+    (judged,) = report(table=f"run,tokens/s/GPU\n{a},9000\n{b},9500\n", claims=[claim]).claims
+
+    assert counted == ("how many devices" in judged.reason)
+
+
+def test_rows_are_not_ranked_where_any_two_are_of_other_devices() -> None:
+    """The first one says no number of devices, and the others' speeds are those of one."""
+    table = "run,tokens/s/GPU,samples/s/GPU,s/it\nbase,9000,9.0,1.00\n8×H100,9500,8.0,1.20\n16×H100,9230,10.0,0.90\n"
+    whole = table.replace("samples/s/GPU", "samples/s").replace(",8.0,", ",12.0,")
+
+    ranked = [f.text for each in (table, whole) for f in report(table=each).findings if f.kind is FindingKind.RANKING]
+    assert not any("tokens" in text for text in ranked)
+    assert 1 == len(ranked)
+
+
 def test_devices_before_their_name_are_counted() -> None:
     """Tokens a second of one device say nothing of 8 and of 16 beside each other."""
     rows = [

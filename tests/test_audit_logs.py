@@ -927,6 +927,29 @@ def test_numbers_may_stand_in_quotes(tmp_path: Path) -> None:
     assert {"tokens_per_second": "36571.4", "steps_per_second": "2.857"} == figures
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{{"time": "2025-06-12 09:00:{:02d}", "step": 1, "loss": "1.0"}}',
+        "time: 2025-06-12 09:00:{:02d} step: 1",
+        '{{"time": "412 of {}", "step": 1}}',
+    ],
+)
+def test_a_date_is_no_number(line: str, tmp_path: Path) -> None:
+    """A number in quotes has nothing beside it but its unit, and nobody asks what the year is the time of."""
+    with pytest.raises(Unreadable) as error:
+        read("".join(line.format(i) + "\n" for i in range(40)), tmp_path)
+
+    assert "It has" not in str(error.value)
+
+
+def test_the_speed_of_a_warm_up_is_not_asked_about(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable) as error:
+        read("warmup speed 3.2 it/s\n" + "step 1 loss 2\n" * 30, tmp_path)
+
+    assert "whole training" not in str(error.value)
+
+
 def test_a_speed_that_one_line_says_is_asked_about(tmp_path: Path) -> None:
     """It may be that of the whole run, and is told where nothing else is known."""
     lines = "".join(f"iter: {i}  total_loss: 1.6  time: 0.4201  data_time: 0.0213\n" for i in range(19, 400, 20))

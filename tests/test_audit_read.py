@@ -1268,12 +1268,31 @@ def test_a_bar_may_count_samples(tmp_path: Path) -> None:
         ),
         (
             '{"train": {"samples_per_second": 812}, "eval": {"samples_per_second": 2400}}',
-            {"train": {"samples_per_second": "812"}},
+            {"bench": {"samples_per_second": "812"}},
+        ),
+        (
+            '{"config": {"batch_size": 8}, "metrics": {"step_time_ms": 412}}',
+            {"bench": {"seconds_per_step": "0.412"}},
+        ),
+        (
+            '{"model": {"name": "x"}, "bench": {"results": {"step_time_ms": 412}}, "results": {"step_time_ms": 412}}',
+            {"bench": {"seconds_per_step": "0.412"}},
+        ),
+        (
+            '{"step_100": {"step_time_ms": 412}, "step_200": {"step_time_ms": 139}, "step_300": {"step_time_ms": 139}}',
+            {"bench": {"seconds_per_step": "0.139"}},
+        ),
+        (
+            '{"a": {"step_time_ms": 412}, "b": {"error": "CUDA out of memory"}}',
+            {"a": {"seconds_per_step": "0.412"}, "b": {}},
         ),
     ],
 )
 def test_objects_within_objects_are_read(text: str, figures: dict, tmp_path: Path) -> None:
-    """An object may have a run by each name, and its figures in another one; those of an evaluation are left out."""
+    """An object may have a run by each name, and its figures in another one; those of an evaluation are left out.
+
+    Settings beside results are one run, and so are several steps of it.
+    """
     path = tmp_path / "bench.json"
     path.write_text(text)
     read = {row["label"]: row["figures"] for row in read_file(path)}
@@ -1285,7 +1304,19 @@ def test_objects_within_objects_are_read(text: str, figures: dict, tmp_path: Pat
     ("text", "words"),
     [
         ('{"zero_optimization": {"stage": 2}, "fp16": {"enabled": true}}', "no name of its objects is a figure"),
-        ('{"train": {"throughput": {"value": 6.2}}, "warmup": {"throughput": {"value": 3.1}}}', "samples or tokens"),
+        (
+            '{"train": {"throughput": {"value": 6.2}}, "warmup": {"throughput": {"value": 3.1}}}',
+            "not read: train/throu",
+        ),
+        (
+            '[{"run": "a", "train": {"metrics": {"step_time_ms": 412}, "step_time_ms": 400}}]',
+            "this row has s/step twice",
+        ),
+        (
+            '[{"run": "a", "metrics": {"step_time_ms": 412}, "results": {"step_time_ms": 400}}]',
+            "this row has s/step twice",
+        ),
+        ('{"run": {"metrics": {"loss": 1.0}}, "gpu": {"count": 4}}', "no name of its objects is a figure"),
     ],
 )
 def test_objects_without_a_clear_figure_are_refused(text: str, words: str, tmp_path: Path) -> None:

@@ -1042,6 +1042,52 @@ def test_counts_that_differ_are_asked_about(columns: str, row: str, words: str, 
     assert not any(words in question for question in row_of_all["questions"])
 
 
+HISTORY = "run,_step,trainer/global_step,gpu,tokens/s"
+
+
+@pytest.mark.parametrize("gpu", ["", "A100"])
+def test_what_was_logged_before_the_first_step_is_no_run(gpu: str, tmp_path: Path) -> None:
+    """It belongs to the run of its name, as what was logged between two steps does, also without words beside it."""
+    rows = ""
+    for run, first, slow, speed in (("a", 0, 300, 400), ("b", 41, 700, 800)):
+        rows += f"{run},{first},,,{slow}\n"
+        rows += "".join(f"{run},{first + i},{10 * i},{gpu},{speed}\n" for i in range(1, 41))
+    found = logged(HISTORY, rows, tmp_path)
+
+    assert [("a", gpu), ("b", gpu)] == [(row["label"], row["unknown"].get("gpu", "")) for row in found]
+    assert [{"tokens_per_second": "400"}, {"tokens_per_second": "800"}] == [row["figures"] for row in found]
+
+
+def test_without_names_too(tmp_path: Path) -> None:
+    rows = "0,,150\n" + "".join(f"{i},{10 * i},400\n" for i in range(1, 41))
+    found = logged("_step,trainer/global_step,tokens/s", rows * 2, tmp_path)
+
+    assert [{"tokens_per_second": ["400", "400"]}] == [row["figures"] for row in found]
+
+
+def test_the_clock_before_the_first_step_times_nothing(tmp_path: Path) -> None:
+    rows = "".join(f"{i},,{CLOCK + 100 * i}\n" for i in range(30))
+    rows += "".join(f"{i},{10 * i},{CLOCK + 3000 + 5 * i}\n" for i in range(30, 41))
+    (row,) = logged("_step,trainer/global_step,_timestamp", rows, tmp_path)
+
+    assert pytest.approx(0.5, rel=0.02) == parse(row["figures"]["seconds_per_step"]).middle
+
+
+def test_a_row_without_a_step_and_with_another_name_is_a_run(tmp_path: Path) -> None:
+    rows = "".join(f"a,8B,{i},400\n" for i in range(1, 9)) + "a,70B,,80\n"
+    found = logged("run,model,step,tokens/s", rows, tmp_path)
+
+    assert [("a 8B", "400"), ("a 70B", "80")] == [(row["label"], row["figures"]["tokens_per_second"]) for row in found]
+
+
+def test_a_count_may_lag_behind(tmp_path: Path) -> None:
+    """One that is logged a step late now and then counts the same steps."""
+    rows = "".join(f"{i},{i - (i % 7 == 0)},{CLOCK + 5 * i}\n" for i in range(1, 41))
+    (row,) = logged("step,global_step,_timestamp", rows, tmp_path)
+
+    assert pytest.approx(5.0, rel=0.02) == parse(row["figures"]["seconds_per_step"]).middle
+
+
 def test_counts_that_are_alike_are_one(tmp_path: Path) -> None:
     """They may begin elsewhere, and one of them again with each epoch."""
     rows = "".join(f"{10 * i},{10 * i + 1},{i * 10 % 200},{CLOCK + 5 * i}\n" for i in range(60))
@@ -1054,14 +1100,36 @@ def test_counts_that_are_alike_are_one(tmp_path: Path) -> None:
 
 
 def test_rows_of_an_evaluation_are_no_runs() -> None:
-    """A column says so for each row, and it is told; a run may be called by such a word."""
+    """A column says so for each row, and it is asked; a run may be called by such a word."""
     rows = "".join(f"{e},train,61.{e},812\n{e},val,8.{e},2400\n" for e in range(1, 6))
     found = report("epoch,phase,time (s),samples/s\n" + rows)
     other = report("run,samples/s\ntest,812\nbaseline,2400\n")
 
     assert [{"samples_per_second": 812.0}] == [{q: f.middle for q, f in run.given.items()} for run in found.runs]
-    assert any("the rows that 'phase' calls 'val' are of an evaluation" in q for q in found.questions)
+    assert "Are the rows that 'phase' calls 'val' of an evaluation? They are left out" in found.questions
     assert ["test", "baseline"] == [run.label for run in other.runs]
+
+
+@pytest.mark.parametrize("table", ["run,queue,samples/s\nA,train,200\nB,dev,300\n", "name,samples/s\nA,200\nB,300\n"])
+@pytest.mark.parametrize("names", [("A", "B"), ("training", "testing")])
+def test_a_word_of_an_evaluation_elsewhere_leaves_out_no_row(table: str, names: tuple[str, str]) -> None:
+    """It may be the name of a run, a queue or a branch."""
+    found = report(table.replace("A,", f"{names[0]},").replace("B,", f"{names[1]},"))
+
+    assert [*names] == [run.label for run in found.runs]
+
+
+def test_an_evaluation_is_left_out_whatever_stands_beside_it() -> None:
+    """A row of a warm-up or an empty cell changes nothing, and a claim on such a row is told why it has none."""
+    table = "run,phase,samples/s\na,train,200\na,val,1200\na,warmup,201\na,,202\nb,val,1300\n"
+    found = report(table)
+    claimed = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": "2"}
+
+    assert all(run.given["samples_per_second"].high < 300 for run in found.runs)
+    with pytest.raises(
+        SettingsError, match=r"no row is called 'b'\. Its rows are left out, as they are of an evaluation"
+    ):
+        report(table, claimed)
 
 
 # -- cells and headers as people write them --
@@ -1073,6 +1141,13 @@ def test_rows_of_an_evaluation_are_no_runs() -> None:
         ("Time / epoch", "3m12s/epoch", "seconds_per_epoch", 192.0),
         ("Time / epoch", "3m 12s per epoch", "seconds_per_epoch", 192.0),
         ("epoch time", "~1:02:33", "seconds_per_epoch", 3753.0),
+        ("epoch time", "~ 3m12s", "seconds_per_epoch", 192.0),
+        ("step time", "~ 2.5 s", "seconds_per_step", 2.5),
+        ("step time", "3m12s/100 steps", "seconds_per_step", 1.92),
+        ("step time (ms)", "3m12s/100 steps", "seconds_per_step", 1.92),
+        ("time / 100 steps", "3m12s/100 steps", "seconds_per_step", 1.92),
+        ("time / 100 steps", "3m12s", "seconds_per_step", 1.92),
+        ("epoch time", "1h 30m / 3 epochs", "seconds_per_epoch", 1800.0),
         ("img/s total", "1549", "samples_per_second", 1549.0),
         ("Step&nbsp;time", "0.664&nbsp;s", "seconds_per_step", 0.664),
         ("step time (p50)", "412 ms", "seconds_per_step", 0.412),
@@ -1084,19 +1159,93 @@ def test_more_ways_to_write_a_cell_are_read(header: str, cell: str, quantity: st
     assert {quantity: pytest.approx(value)} == {q: parse(v).middle for q, v in row["figures"].items()}
 
 
+@pytest.mark.parametrize("cell", ["0:00:02", "0h 1m", "3m12s", "1:02:33"])
+def test_about_is_no_more_exact(cell: str) -> None:
+    """A tilde makes no time more exact than its last unit does."""
+    rows = table_rows(f"run,epoch time\na,~{cell}\nb,{cell}\n", "t")
+    about, exactly = (parse(row["figures"]["seconds_per_epoch"]) for row in rows)
+
+    assert about.low <= exactly.low
+    assert about.high >= exactly.high
+
+
+@pytest.mark.parametrize("cell", ["1" + " " * 120_000 + "x", "1 x" + " " * 120_000 + "x"])
+def test_long_cells_are_read_in_linear_time(cell: str) -> None:
+    """Twice as many characters take twice the time. Were it four times, these would take ten minutes."""
+    with pytest.raises(Unreadable):
+        table_rows(f"run,epoch time\na,{cell}\nb,2 s\n", "t")
+
+
 def test_a_time_of_another_thing_is_refused() -> None:
     with pytest.raises(Unreadable, match="the column holds s/epoch"):
         table_rows("| run | epoch time |\n|---|---|\n| a | 3m12s/step |\n", "t")
 
 
-@pytest.mark.parametrize("what", ["p99", "max", "std", "worst"])
+@pytest.mark.parametrize(
+    "what", ["p99", "p100", "99th percentile", "max", "std", "sd", "σ", "±", "worst", "slowest", "fastest", "peak"]
+)
 def test_a_time_of_few_steps_is_no_pace(what: str) -> None:
     """It is no setting either, in which two runs could differ."""
     found = report(f"run,step time (p50),step time ({what})\na,1.82s,4s\nb,1.21s,1s\n", claim(None, "1.5"))
-    alone = report(f"run,step time (ms),{what} of it [{what}]\na,182,4\nb,121,1\n", claim(None, "1.5"))
+    alone = report(f"run,step time (ms),samples/s [{what}]\na,182,4\nb,121,1\n", claim(None, "1.5"))
 
     assert [1.82, 1.21] == [run.given["seconds_per_step"].middle for run in found.runs]
     assert not any("which was not read" in text for audited in (found, alone) for text in claim_lines(audited))
+
+
+def test_a_minimum_in_brackets_is_no_time_in_minutes() -> None:
+    """It stands beside other statistics, of which that of a middle step is read."""
+    (row,) = table_rows("run,step time ms (mean),step time (min),step time (max)\na,412,390,800\n", "t")
+    (minutes,) = table_rows("run,epoch time (min)\na,20\n", "t")
+
+    assert {"seconds_per_step": pytest.approx(0.412)} == {q: parse(v).middle for q, v in row["figures"].items()}
+    assert {"seconds_per_epoch": pytest.approx(1200)} == {q: parse(v).middle for q, v in minutes["figures"].items()}
+
+
+def test_a_table_of_the_best_says_why_it_is_refused() -> None:
+    with pytest.raises(Unreadable, match=r"'tokens/s \(best\)' says the 'best' of several steps or runs"):
+        table_rows("run,tokens/s (best)\na,200\nb,300\n", "t")
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["sparsity percent", "sparsity (%)", "frozen layers pct", "length (max)", "workers (max)", "seq len [max]"],
+)
+def test_what_is_set_confounds_a_claim_though_it_looks_like_a_result(header: str) -> None:
+    """Only a time, a speed or memory has a largest value, and only a share of a step is measured in percent."""
+    (judged,) = report(
+        f"run,{header},torch_compile,samples/s\na,10,no,210\nb,90,yes,290\n", claim("torch_compile", "1.38")
+    ).claims
+
+    assert (Judgement.UNDECIDED, True) == (judged.judgement, f"{header} (10, 90)" in judged.reason)
+
+
+@pytest.mark.parametrize("header", ["data_wait_pct", "gpu percent", "step time s (max)", "memory (max)"])
+def test_what_is_measured_confounds_nothing(header: str) -> None:
+    (judged,) = report(
+        f"run,{header},torch_compile,samples/s\na,58,no,210\nb,17,yes,290\n", claim("torch_compile", "1.38")
+    ).claims
+
+    assert Judgement.HOLDS is judged.judgement
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        ("ip", ("10.0.0.1", "10.0.0.2")),
+        ("day", ("12.05.2024", "13.05.2024")),
+        ("measured", ("2024.05.12", "2024.05.13")),
+        ("section", ("1.2.1", "1.2.2")),
+    ],
+)
+def test_addresses_and_dates_are_no_versions(header: str, cells: tuple[str, str]) -> None:
+    """Rows that differ in them alone are repeats."""
+    rows = "".join(
+        f"{run},{cell},{speed + i}\n" for run, speed in (("a", 200), ("b", 300)) for i, cell in enumerate(cells)
+    )
+    found = report(f"run,{header},samples/s\n{rows}")
+
+    assert [("a", [200, 201]), ("b", [300, 301])] == [(r.label, r.repeats["samples_per_second"]) for r in found.runs]
 
 
 def test_a_share_in_percent_is_no_setting() -> None:
@@ -1115,7 +1264,15 @@ def test_changes_beside_figures_in_lines_are_no_run() -> None:
     assert {"seconds_per_step": "1.21", "samples_per_second": "105.8", "utilisation": "91"} == after["figures"]
 
 
-@pytest.mark.parametrize(("header", "a", "b"), [("torch version", "2.3.1", "2.5.0"), ("CUDA ver", "12.1", "12.4")])
+@pytest.mark.parametrize(
+    ("header", "a", "b"),
+    [
+        ("torch version", "2.3.1", "2.5.0"),
+        ("CUDA ver", "12.1", "12.4"),
+        ("torch", "2.3.1", "2.5.0"),
+        ("cuda_ver", "12.1", "12.4"),
+    ],
+)
 def test_versions_that_differ_confound_a_claim(header: str, a: str, b: str) -> None:
     table = f"run,{header},torch_compile,samples/s\na,{a},no,210\nb,{b},yes,290\n"
     (judged,) = report(table, claim("torch_compile", "1.38")).claims

@@ -127,11 +127,17 @@ def _count_other_tokens(a: Run, b: Run) -> bool:
     return padding_differs(a, b) or tokens_disagree(a, b)
 
 
+def _of_all_devices(unit: str, measured: Sequence[Run]) -> bool:
+    """Return whether a unit counts the work of all devices in each row, by what the rows say themselves."""
+    said = {"steps/s": ("steps_per_second", "seconds_per_step"), "samples/s": ("samples_per_second",)}
+    return all(run.given.keys() & {*said.get(unit, ("tokens_per_second",))} for run in measured)
+
+
 def _rankings(found: Sequence[Run]) -> list[Finding]:
     """Find out whether the fastest row depends on the unit that is read."""
     measured = [run for run in with_speed(found) if not run.open_figures]
-    if any(devices_unknown(measured[0], run) for run in measured[1:]):
-        return []
+    of_one_device = any(devices_unknown(a, b) for a, b in combinations(measured, 2))
+    other_tokens = any(_count_other_tokens(a, b) for a, b in combinations(measured, 2))
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
         "samples/s": [r.solved.known.get("samples_per_second") for r in measured],
@@ -141,7 +147,7 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
     for unit, values in speeds.items():
         if len(measured) < 2 or None in values or len({r.packed for r in measured}) > 1:
             continue
-        if "tokens" in unit and any(_count_other_tokens(measured[0], run) for run in measured[1:]):
+        if ("tokens" in unit and other_tokens) or (of_one_device and not _of_all_devices(unit, measured)):
             continue
         top = max(values, key=lambda f: f.middle)
         first = [run for run, v in zip(measured, values, strict=True) if v is top or top.meets(v)]

@@ -21,7 +21,7 @@ OF_BATCHES = {
 """Factors that make up the samples of a step."""
 
 AS_FIGURES = {"processes": "devices"}
-"""Factors that a figure of another name says: each process has a device of its own."""
+"""Factors that a figure of another name says where no column is called as they are: each process has a device."""
 
 OTHER_STEP = 0.1
 """The share by which the samples of two steps differ that are of another size, and not only rounded."""
@@ -30,7 +30,7 @@ OTHER_STEP = 0.1
 def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
-    if factor and not same_devices(a, b) and claim.factor not in AS_FIGURES:
+    if factor and not same_devices(a, b) and not all(_counts_devices(claim.factor, run) for run in (a, b)):
         text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     if factor and claim.factor not in OF_BATCHES and not changed(a.settings, b.settings).keys() & PARTS_OF_BATCH:
@@ -67,8 +67,15 @@ def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
 
 def in_column(factor: str | None, run: Run) -> str | None:
     """Return what a column called as a factor says, also where it is read as a figure (`save_steps`); None for none."""
-    given = run.given.get(AS_FIGURES.get(factor or "", factor or ""))
-    return str(given) if given else run.unknown.get(factor or "")
+    given = run.given.get(factor or "")
+    own = str(given) if given else run.unknown.get(factor or "")
+    beside = run.given.get(AS_FIGURES.get(factor or "", ""))
+    return str(beside) if own is None and beside else own
+
+
+def _counts_devices(factor: str | None, run: Run) -> bool:
+    """Return whether a factor is the number of a run's devices, as far as the two are given."""
+    return factor in AS_FIGURES and in_column(factor, run) == str(run.devices)
 
 
 def counted_devices(run: Run) -> str:

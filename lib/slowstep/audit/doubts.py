@@ -38,10 +38,12 @@ COUNTED = re.compile(
 """Words that count devices: `64 GPUs`, `run_gpu8`."""
 
 TIMES_A_DEVICE = re.compile(
-    r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?:nvidia |amd |google )?(?:[ABHLVTP]\d{1,4}|GH\d|GB\d|RTX|GTX|Quadro|MI\d|TPU|GPU)",
+    r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?:nvidia |amd |google )?"
+    r"(?:(?:A(?:10|16|30|40|100|800|[2456]000|[45]500)|H(?:20|100|200|800)|B[123]00|V100|P(?:4|40|100)|T4|"
+    r"L(?:4|20|40)|GH200|GB[23]00|MI\d{2,3})(?!\d)|RTX|GTX|Quadro|TPU|GPU)",
     re.IGNORECASE,
 )
-"""A number of devices before their name."""
+"""A number of devices before their name. `4x T5 layers` and `2 x L2 norm` count no devices."""
 
 COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[,;)]|\.(?!\d)|$))", re.IGNORECASE)
 """A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""

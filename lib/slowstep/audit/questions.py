@@ -45,6 +45,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *unlike_for_a_reason(runs),
         *_busy(runs),
         *(f"'{run.label}': {question}" for run in runs for question in run.left_open),
+        *(question for run in runs for question in run.of_table),
         *_unread(runs),
         *_device(settings.reported.device if settings.reported else None),
         *_ignored(settings),

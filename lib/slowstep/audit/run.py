@@ -20,7 +20,7 @@ from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
-from slowstep.text.sentences import listed
+from slowstep.text.sentences import capitalised, listed
 
 SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns.Speed=s/it)"
 
@@ -113,6 +113,8 @@ class Run:
     """Ratios to another row that its table does not state for it, as for the row that they are to."""
     left_open: Sequence[str]
     """Questions that its reading left open."""
+    of_table: Sequence[str]
+    """Questions about the table whose first row it is."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool
@@ -202,11 +204,13 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
             problems += error.problems
     labels = [row.label for row in rows]
     problems += [f"reported.rows: the label '{x}' is used twice" for x, n in Counter(labels).items() if n > 1]
+    left_out = {label: f" {capitalised(why)}." for row in rows for label, why in row.left_out.items()}
     for i, claim in enumerate(reported.claims):
         for side in ("baseline", "treatment"):
             label = getattr(claim, side)
             if label not in labels:
-                problems.append(f"reported.claims[{i}].{side}: no row is called '{label}'.{nearest(label, labels)}")
+                why = left_out.get(label) or nearest(label, labels)
+                problems.append(f"reported.claims[{i}].{side}: no row is called '{label}'.{why}")
         if claim.quantity and claim.quantity not in TITLES:
             what = "says no speed" if claim.quantity in BESIDE else "is no figure"
             near = nearest(claim.quantity, READ_FROM)
@@ -302,6 +306,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         beside=row.beside,
         bases=row.bases,
         left_open=row.questions,
+        of_table=row.of_table,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
         says_batch=described(settings) or _says_batch(own),

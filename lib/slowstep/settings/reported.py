@@ -33,6 +33,10 @@ class Row:
     """Ratios to another row that its table does not state for it (`baseline`, `-`), as for the row that they are to."""
     questions: list[str] = field(default_factory=list)
     """Questions that its reading left open, without their subject: `its lines say samples/s twice, ...`."""
+    of_table: list[str] = field(default_factory=list)
+    """Questions about the table whose first row it is."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Names that stand in that table and are no runs, each with why."""
     place: str = ""
     """The place where it was read, for messages; empty for a row of the parameter file."""
     cells: dict[str, str] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
 from slowstep.audit.read.durations import duration
+from slowstep.audit.read.few_steps import OF_MIDDLE, of_few
 from slowstep.audit.read.other_work import OF_EVALUATION
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
@@ -29,11 +30,8 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
 }
 """Words of a header that change nothing about its unit."""
 
-OF_ALL = re.compile(r" (?:total|overall|global|train|training)$")
+BEHIND = re.compile(r" (?:total|overall|global|train|training)$")
 """Words behind a unit that change nothing about it: `img/s total`."""
-
-OF_FEW = re.compile(r"p(?!50(?:\.0+)?$)\d{1,2}(?:\.\d+)?|max(?:imum)?|minimum|std|stdev|std\.? ?dev\.?|worst|best|σ|±")
-"""What a header says in brackets if its numbers are not those of a middle step: `step time (p99)`."""
 
 BATCHES = ("batch size", "batch", "bs")
 
@@ -128,7 +126,7 @@ LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experi
 
 AMOUNT = rf"(?:\d{{1,3}}(?:{SPACE}\d{{3}})+(?!\d)(?:\.\d+)?|[\d,_]*\.?\d+)(?:[eE][-+]?\d+)?[kKMB]?"
 CELL = re.compile(
-    rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:±|\+/-)\s*{AMOUNT}\s?%|\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$"
+    rf"^\s*((?:[~≈] ?)?[-+]?{AMOUNT}(?:\s*(?:±|\+/-)\s*{AMOUNT}\s?%|\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*((?:.*\S)?)\s*$"
 )
 
 GROUPED = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
@@ -248,8 +246,10 @@ def column(header: str, settings: set[str]) -> Column:
     words = re.split(r"[\s_]+", rest.replace("/", " / "))
     if OF_EVALUATION.search(rest) or OF_EVALUATION.search(bracketed):  # no speed of training
         return Column("open")
-    if OF_FEW.fullmatch(bracketed):
+    if of_few(bracketed):
         return Column("open")
+    if OF_MIDDLE.fullmatch(bracketed):
+        return column(rest, settings)
     if OPTIMIZER_STEP.match(text) and bracketed in TIMES:
         words = words[1:]
     unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
@@ -290,7 +290,7 @@ def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
     while words and not found:
         found = ratio(" ".join(words))
         words = words[1:] if words[0].rstrip(":,") in DESCRIBED else []
-    found = found or ratio(OF_ALL.sub("", rest))
+    found = found or ratio(BEHIND.sub("", rest))
     many = re.fullmatch(r"(?:in |[x×] ?)?(k|thousands?|m|millions?|1e3|1e6|10\^3|10\^6|1,?000|1,?000,?000)", bracketed)
     if found and many:
         million = many[1].startswith("m") or many[1].endswith("6") or many[1].count("0") == 6
@@ -326,13 +326,13 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     text = _with_one_unit(text)
     if GROUPED.fullmatch(text):
         raise ValueError(f"found '{text}'; write '{text.replace('.', '').replace(',', '.')}'")
-    found = CELL.match(text)
-    if not found or not text:
+    timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
+    lasting, found = duration(text, held.name) if timed else None, CELL.match(text)
+    if not lasting and (not found or not text):
         if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
             raise ValueError(f"expected a number, found '{text}'")
         return None
-    timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
-    number, tail = (duration(text, held.name) if timed else None) or found.groups()
+    number, tail = lasting or found.groups()
     if number.endswith("B") and not held.name.startswith("tokens"):  # bytes, or what nobody has so many of
         number, tail = number[:-1], f"B{tail}"
     if held.unit == "batch" and number[-1:] in "kKMB":

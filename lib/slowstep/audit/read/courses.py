@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -48,23 +49,13 @@ SET_UP = {*COUNTS} - WHOLE - {"steps_per_epoch", "tokens_per_step"}
 """Figures that say how a run was set up, so that repeats of one measurement have them in common."""
 
 
-def position_of(headers: Sequence[str], body: Sequence[Sequence[str]], measured: Collection[int] = ()) -> int | None:
-    """Return the column by which rows follow each other as the course of a run; None if there is none.
-
-    Its numbers rise from row to row while all words beside it stay the same; columns that are known to be `measured`
-    hold no words. A column of epochs is one if no column of steps is, and if its numbers are those of each epoch in
-    turn, or parts of epochs.
-    """
-    found = counters_of(headers, body, measured)
-    if found:
-        return found[0]
-    names = [header.lower().replace(" ", "_") for header in headers]
-    i = names.index(EPOCH) if EPOCH in names else None
-    return i if i is not None and any(map(_counts_epochs, _positions(i, headers, body, measured))) else None
-
-
 def counters_of(headers: Sequence[str], body: Sequence[Sequence[str]], measured: Collection[int] = ()) -> list[int]:
-    """Return the columns of steps whose numbers rise from row to row, the count of a tracker last."""
+    """Return the columns by which rows may follow each other as the course of a run; that which they follow is first.
+
+    Their numbers rise from row to row while all words beside them stay the same; columns that are known to be
+    `measured` hold no words. The count of a tracker is last. A column of epochs is one if no column of steps is, and if
+    its numbers are those of each epoch in turn, or parts of epochs.
+    """
     names = [header.lower().replace(" ", "_") for header in headers]
     rising = [
         i
@@ -72,6 +63,9 @@ def counters_of(headers: Sequence[str], body: Sequence[Sequence[str]], measured:
         if name in POSITIONS
         and any(a < b for each in _positions(i, headers, body, measured) for a, b in pairwise(each))
     ]
+    i = names.index(EPOCH) if EPOCH in names and not rising else None
+    if i is not None and any(map(_counts_epochs, _positions(i, headers, body, measured))):
+        return [i]
     return sorted(rising, key=lambda i: names[i] == LOGGED)
 
 
@@ -126,34 +120,87 @@ def repeat_key(row: Mapping[str, Any]) -> Hashable:
     return row["label"], frozenset(row["settings"].items()), set_up, frozenset(row["unknown"].items()), *kinds
 
 
-def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], name: str) -> list[dict[str, Any]]:
+def courses_of(
+    rows: Sequence[dict[str, Any]], steps: Sequence[float | None], logged: Sequence[float | None], name: str
+) -> list[dict[str, Any]]:
     """Join the rows of each course to one row, with the median of the later half of its figures.
 
-    All its figures, clocks and steps stand beside them.
-
-    `steps` are the steps of the rows. Rows without a name of their own are called `name` if they form a course.
+    All its figures, clocks and steps stand beside them. `steps` are the steps of the rows, and `logged` is a tracker's
+    own count, if there is one. Rows without a name of their own are called `name` if they form a course.
     """
-    groups: dict[Hashable, list[tuple[float, dict[str, Any]]]] = {}
-    for i, (row, at) in enumerate(zip(rows, steps, strict=True)):
-        label = row["label"] if row["named"] else ""
-        words = frozenset((key, text) for key, text in row["unknown"].items() if _names_a_run(key, text))
-        key = i if at is None else (label, frozenset(row["settings"].items()), words)
-        groups.setdefault(key, []).append((at or 0.0, row))
-    apart = [each for group in groups.values() for each in _by_numbers(group)]
+    groups = _with_those_between(rows, steps)
+    apart: list[list[Placed]] = []
+    for places in groups:
+        counted = sum(steps[i] is not None for i in places)
+        if counted > 1 or (counted and any(logged[i] is not None for i in places)):
+            apart += _by_numbers(list(_placed(places, rows, steps, logged)))
+        else:
+            apart += [[(steps[i] or 0.0, rows[i])] for i in places]
     return [_course(each, name) for group in apart for each in _rising(group)]
 
 
-def _by_numbers(group: Sequence[tuple[float, dict[str, Any]]]) -> list[list[tuple[float, dict[str, Any]]]]:
+Placed = tuple[float, dict[str, Any]]
+"""A row at a step. A row that says none has `between`, and that of another one."""
+
+
+def _with_those_between(rows: Sequence[dict[str, Any]], steps: Sequence[float | None]) -> list[list[int]]:
+    """Return the places of the rows of each run, by its name, its settings and its words.
+
+    A row without a step, which was logged before or between others, may lack some of these: it is of the run nearest to
+    it that says all that it says.
+    """
+    groups: dict[tuple[str, frozenset[Any], frozenset[Any]], list[int]] = {}
+    for i, row in enumerate(rows):
+        label = row["label"] if row["named"] else ""
+        words = frozenset((key, text) for key, text in row["unknown"].items() if _names_a_run(key, text))
+        groups.setdefault((label, frozenset(row["settings"].items()), words), []).append(i)
+    courses = {key: [*places] for key, places in groups.items() if sum(steps[i] is not None for i in places) > 1}
+    for key in [key for key, places in groups.items() if all(steps[i] is None for i in places)]:
+        label, settings, words = key
+        own = [one for one in courses if one[0] == label and settings <= one[1] and words <= one[2]]
+        near = sorted((place, n) for n, one in enumerate(own) for place in courses[one])
+        for i in groups.pop(key) if own else ():
+            at = bisect_left(near, (i, 0))
+            _, nearest = min(near[max(0, at - 1) : at + 1], key=lambda one, i=i: abs(one[0] - i))
+            groups[own[nearest]].append(i)
+    return [sorted(places) for places in groups.values()]
+
+
+def _placed(
+    places: Sequence[int], rows: Sequence[dict[str, Any]], steps: Sequence[float | None], logged: Sequence[float | None]
+) -> Iterator[Placed]:
+    """Yield the rows of a run, each with its step. One without has that of the row above.
+
+    The first ones of a run have that of the row below, and their clock says nothing. A run begins again where the
+    tracker's own count falls.
+    """
+    parts: list[list[int]] = [[]]
+    for before, i in zip((places[0], *places), places, strict=False):
+        was, now = logged[before], logged[i]
+        parts += [[]] if was is not None and now is not None and now < was else []
+        parts[-1].append(i)
+    at = 0.0
+    for part in parts:
+        at = next((step for i in part if (step := steps[i]) is not None), at)
+        begun = False
+        for i in part:
+            own = steps[i]
+            at, begun = (at, begun) if own is None else (own, True)
+            yield at, rows[i] if own is not None else rows[i] | {"between": True} | ({} if begun else {"clock": None})
+
+
+def _by_numbers(group: Sequence[Placed]) -> list[list[Placed]]:
     """Return the rows of each course where several have the same steps, and a number that was not read parts them."""
-    steps = [at for at, row in group if measured_in(row)]
+    own = [(at, row) for at, row in group if not row.get("between")]
+    steps = [at for at, row in own if measured_in(row)]
     names = (
-        dict.fromkeys(n for _, row in group for n in (*row["unknown"], *row["sizes"]))
+        dict.fromkeys(n for _, row in own for n in (*row["unknown"], *row["sizes"]))
         if len({*steps}) < len(steps)
         else ()
     )
     for name in names:
-        parts: dict[Hashable, list[tuple[float, dict[str, Any]]]] = {}
-        for at, row in group:
+        parts: dict[Hashable, list[Placed]] = {}
+        for at, row in own:
             parts.setdefault(row["unknown"].get(name, row["sizes"].get(name)), []).append((at, row))
         rise = all(len(each) > 1 and all(a < b for (a, _), (b, _) in pairwise(each)) for each in parts.values())
         if len(parts) > 1 and rise:
@@ -161,9 +208,9 @@ def _by_numbers(group: Sequence[tuple[float, dict[str, Any]]]) -> list[list[tupl
     return [list(group)]
 
 
-def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[tuple[float, dict[str, Any]]]]:
+def _rising(group: Sequence[Placed]) -> Iterator[list[Placed]]:
     """Yield the rows of each course. A step that comes before a course's first one begins another course."""
-    found: list[tuple[float, dict[str, Any]]] = []
+    found: list[Placed] = []
     first = last = 0.0
     for at, row in group:
         if found and at <= first and at < last:
@@ -174,18 +221,19 @@ def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[tupl
     yield found
 
 
-def _course(course: Sequence[tuple[float, dict[str, Any]]], name: str) -> dict[str, Any]:
+def _course(course: Sequence[Placed], name: str) -> dict[str, Any]:
     rows = [row for _, row in course]
     if len(rows) == 1:
         return rows[0]
-    first = rows[0]
+    own = [row for row in rows if not row.get("between")] or rows
+    first = own[0]
     found = {part: _middle([row[part] for row in rows]) for part in ("figures", "phases")}
-    unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in rows)}
-    sizes = {key: text for key, text in first["sizes"].items() if all(r["sizes"].get(key) == text for r in rows)}
+    unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in own)}
+    sizes = {key: text for key, text in first["sizes"].items() if all(r["sizes"].get(key) == text for r in own)}
     said = {"label": first["label"] if first["named"] else name, "unknown": unknown, "sizes": sizes}
     said["at"] = [at for at, _ in course]
     said["clocks"] = [(at, row["clock"]) for at, row in course if row.get("clock") is not None]
-    said["course"] = {q: [row["figures"][q] for row in rows if q in row["figures"]] for q in first["figures"]}
+    said["course"] = {q: [row["figures"][q] for row in rows if q in row["figures"]] for q in found["figures"]}
     return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}
 
 

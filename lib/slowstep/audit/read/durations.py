@@ -15,13 +15,14 @@ SPOKEN_TIME = re.compile(
 )
 """Durations: `1:30:00` and `2h 13m`."""
 
-ROUNDED = re.compile(r"(?:[~≈]\s*)?")
-"""What stands before a number that is only about right."""
+HALF_CLOCK = re.compile(r"\d+:\d\d")
+"""A clock of two parts, `45:00`, whose unit nobody knows."""
 
-PER = re.compile(r"\s*(/|\bper\b)\s*")
+PER = re.compile(r"/|\bper\b")
 """What parts a time from the thing that takes it."""
 
-HALF_CLOCK = re.compile(r"\d+:\d\d")
+LONGEST = 60
+"""The most characters of a cell that holds a duration."""
 
 
 def seconds_of(text: str) -> tuple[str, str] | None:
@@ -48,17 +49,22 @@ def seconds_of(text: str) -> tuple[str, str] | None:
 def duration(text: str, quantity: str) -> tuple[str, str] | None:
     """Return a duration as `seconds_of` does, also one that is rounded (`~1:02:33`) or names its thing (`3m12s/epoch`).
 
-    None if it is none, or if its thing is not that of the `quantity`.
+    The unit holds the thing with its number, `s/100 steps`. None if it is no duration, or if its thing is not that of
+    the `quantity`.
     """
-    about, said = ROUNDED.match(text)[0], ROUNDED.sub("", text, count=1)
-    time, per, thing = (part.strip() for part in PER.split(said, maxsplit=1)) if PER.search(said) else (said, "", "")
-    if per and (unit := ratio(f"s/{thing}")) and unit.quantity != quantity:
+    if len(text) > LONGEST:
         return None
-    found = seconds_of(time) if not per or ratio(f"s/{thing}") else None
-    if not found or not about:
-        return found
-    middle = Decimal(found[0].split(" ")[0])
-    return f"{middle} ± {middle * Decimal(repr(ABOUT))}", found[1]
+    said = text.lstrip("~≈")
+    time, *things = (part.strip() for part in PER.split(said, maxsplit=1))
+    per = f"s/{things[0]}" if things else "s"
+    unit = ratio(per) if things else None
+    if things and not (unit and unit.quantity == quantity):
+        return None
+    found = seconds_of(time)
+    if not found or said == text:
+        return (found[0], per) if found else None
+    middle, by = map(Decimal, found[0].split(" ± "))
+    return f"{middle} ± {max(by, middle * Decimal(repr(ABOUT)))}", per
 
 
 def _exponent(digits: str) -> int:

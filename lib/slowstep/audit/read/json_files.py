@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.columns import Unreadable, text_of
-from slowstep.audit.read.tables import rows_of
+from slowstep.audit.read.cells import bare
+from slowstep.audit.read.columns import MEASURED, OUT_OF_MEMORY, Unreadable, column, text_of
+from slowstep.audit.read.measures import number
+from slowstep.audit.read.tables import MANY, rows_of
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.text.sentences import capitalised
 
 OF_NO_MEANING = {"metrics", "results", "result", "config", "params", "parameters", "args", "settings", "performance"}
 """Names of nested objects that change nothing about what they hold."""
 
+OF_A_PART = re.compile(
+    r"train(?:ing)?|eval(?:uation)?|val(?:idation)?|test|model|warm-?_?up|system|hardware", re.IGNORECASE
+)
+"""Names of objects that are of a part of one run, or of what it ran with."""
+
+COUNTED = re.compile(r"(?P<what>(?:global_)?step|iter(?:ation)?|epoch)s?[ _-]?(?P<at>\d+)", re.IGNORECASE)
+"""Names of objects of one run at several of its steps."""
+
 
 def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a JSON file, or of one with an object a line; Unreadable if it holds none.
 
-    A list of objects is a table, as are lines of objects and an object of objects, which has a run by each name. Any
-    other object is what Trainer wrote.
+    A list of objects is a table, as are lines of objects and an object of objects, which has a run by each name, or is
+    one run in parts. Any other object is what Trainer wrote.
     """
     if path.suffix.lower() == ".json":
         try:
@@ -28,7 +40,7 @@ def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):
             held = None
         if isinstance(held, dict) and len(held) > 1 and all(isinstance(each, dict) for each in held.values()):
-            held = [{"run": name, **each} for name, each in held.items()]
+            held = _rows_by_name(held, path.stem)
         if not (held and isinstance(held, list) and all(isinstance(each, dict) for each in held)):
             return [read_trainer_state(path)]
         objects = [(each, 1) for each in held]
@@ -37,15 +49,17 @@ def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     for each, line in objects:
         if not isinstance(each, dict):
             raise Unreadable(str(path), line, 1, "expected an object with figures by name, one a line")
-    objects = [(_flat(each), line) for each, line in objects]
-    header = list(dict.fromkeys(name for each, _ in objects for name in each))
-    table = [[(name, 1, i) for i, name in enumerate(header, 1)]]
-    table += [[(_text(each.get(name)), line, i) for i, name in enumerate(header, 1)] for each, line in objects]
+    flat = [(dict(_flat(each)), line) for each, line in objects]
+    names = _names(list(dict.fromkeys(path for each, _ in flat for path in each)))
+    table = [[(name, 1, i) for i, name in enumerate(names.values(), 1)]]
+    table += [[(_text(each.get(path)), line, i) for i, path in enumerate(names, 1)] for each, line in flat]
     found = rows_of([table], str(path), columns)
     if any(row["figures"] for row in found):
         return found
     asked = "".join(f". {capitalised(text)}" for text in found[0]["questions"][:1])
-    raise Unreadable(str(path), 1, 1, f"no name of its objects is a figure, such as seconds_per_step{asked}")
+    unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
+    but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
+    raise Unreadable(str(path), 1, 1, f"no name of its objects is a figure, such as seconds_per_step{but}{asked}")
 
 
 def _object(line: str, number: int, path: Path) -> Any:
@@ -55,19 +69,50 @@ def _object(line: str, number: int, path: Path) -> Any:
         raise Unreadable(str(path), number, 1, f"is no JSON: {str(error).split(':')[0]}") from None
 
 
-def _flat(held: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Return an object with what nested ones hold, called by the path to it: `validation/samples_per_second`.
+def _rows_by_name(held: Mapping[str, Mapping[str, Any]], file: str) -> list[dict[str, Any]]:
+    """Return the objects of an object as rows: a run by each name, or one run at its steps or in parts.
 
-    What a name such as `metrics` holds is called by its own name alone, unless the object has that already.
+    One in parts is called as its `file`. Runs hold numbers by the same names, or are out of memory. Settings beside
+    results, and an evaluation beside training, are parts of one.
     """
-    found: dict[str, Any] = {}
+    counted = [COUNTED.fullmatch(name) for name in held]
+    if all(counted) and len({found["what"].lower() for found in counted if found}) == 1:
+        return [
+            {found["what"]: found["at"], **each} for found, each in zip(counted, held.values(), strict=True) if found
+        ]
+    whole = [each for each in held.values() if not OUT_OF_MEMORY.search(str(each))]
+    numbers = [{path for path, value in _flat(each) if number(_text(value)) is not None} for each in whole]
+    in_parts = any(name.lower() in OF_NO_MEANING or OF_A_PART.fullmatch(name) for name in held)
+    if in_parts or not numbers or not set.intersection(*numbers):
+        return [{"run": file, **held}]
+    return [{"run": name, **each} for name, each in held.items()]
+
+
+Names = tuple[str, ...]
+"""The names that lead to a value."""
+
+
+def _flat(held: Mapping[str, Any], path: Names = ()) -> Iterator[tuple[Names, Any]]:
+    """Yield what an object and those in it hold, each with the path to it."""
     for name, value in held.items():
         if isinstance(value, dict):
-            inner = _flat(value, path if name.lower() in OF_NO_MEANING else f"{path}{name}/")
-            found |= {f"{name}/{key}" if key in found or key in held else key: each for key, each in inner.items()}
+            yield from _flat(value, (*path, name))
         else:
-            found[f"{path}{name}"] = value
-    return found
+            yield (*path, name), value
+
+
+def _names(paths: Sequence[Names]) -> dict[Names, str]:
+    """Return the names of paths, `validation/samples_per_second`.
+
+    Names such as `metrics`, which mean nothing by themselves, are left out where no other path is called so then, and
+    before figures: which of two figures of one name counts is asked.
+    """
+    short = {
+        path: "/".join((*(part for part in path[:-1] if part.lower() not in OF_NO_MEANING), path[-1])) for path in paths
+    }
+    counts = Counter(short.values())
+    figures = {name for name in counts if column(bare(name), set()).kind in MEASURED}
+    return {path: name if counts[name] == 1 or name in figures else "/".join(path) for path, name in short.items()}
 
 
 def _text(value: Any) -> str:

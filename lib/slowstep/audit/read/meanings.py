@@ -20,8 +20,10 @@ from slowstep.audit.read.columns import (
     setting_called,
 )
 from slowstep.audit.read.device_cells import of_devices
+from slowstep.audit.read.few_steps import STATISTIC
 from slowstep.audit.read.stated_cells import with_percentages
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
+from slowstep.audit.read.unit_grammar import TIMES
 from slowstep.audit.read.unknown_columns import UNSET
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, TIMED
@@ -47,8 +49,8 @@ KEYS = {name for section in SECTIONS.values() for name in section.fields()} | {"
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
-STATISTIC = re.compile(r"(?<=\w)[ _](?:avg|average|mean|med|median|max|std|p\d\d)$")
-MINIMUM = re.compile(r"(?<=\w)[ _]min$")
+STATISTIC_BEHIND = re.compile(r"(?P<before>.*\w[)\]]?)[ _](?:avg|average|mean|med|median|max|std|p\d\d)")
+MINIMUM = re.compile(r"(?P<before>.*\w[)\]]?)(?:[ _]min| ?[(\[]min[)\]])")
 """Headers of statistics. Beside `iter avg`, `iter min` is a minimum; by itself it would be minutes."""
 
 PATH_OF_TRAINING = re.compile(
@@ -77,11 +79,18 @@ def by_headers_and_cells(
 
 def _without_minima(held: Sequence[Column], names: Sequence[str]) -> list[Column]:
     """Return the columns with minima, which stand beside another statistic of the same, as ones that nobody read."""
-    stems = {STATISTIC.sub("", name) for name in names if STATISTIC.search(name)}
+    each = [STATISTIC.fullmatch(name) or STATISTIC_BEHIND.fullmatch(name) for name in names]
+    stems = {_without_units(found["before"]) for found in each if found}
+    minima = [MINIMUM.fullmatch(name) for name in names]
     return [
-        Column("open") if MINIMUM.search(name) and MINIMUM.sub("", name) in stems else one
-        for one, name in zip(held, names, strict=True)
+        Column("open") if found and _without_units(found["before"]) in stems else one
+        for found, one in zip(minima, held, strict=True)
     ]
+
+
+def _without_units(name: str) -> str:
+    """Return a header without units of time and brackets, so that `step time ms` and `step time` are the same."""
+    return " ".join(word for word in re.split(r"[\s_()\[\]]+", name) if word and word not in TIMES)
 
 
 def ignored(held: Sequence[Column], left_out: Collection[int]) -> list[Column]:

@@ -78,9 +78,10 @@ OPTIMIZER = re.compile(r"opt(?:im(?:i[sz]er)?)?", re.IGNORECASE)
 
 NAMED = re.compile(
     r"(?P<name>[A-Za-z#][\w#./-]{0,40}(?: [A-Za-z][\w/.-]{0,20}){0,5}(?: ?\([^()\n]{1,20}\))?)['\"]?"
-    r"(?:\s{0,3}[:=]\s{0,9}['\"]?|\s{1,3})" + NUMBER + r"(?:\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=])))?"
+    r"(?:\s{0,3}[:=]\s{0,9}(?P<quote>['\"])?|\s{1,3})(?P<number>" + NUMBER + r")(?!-\d\d-\d\d)"
+    r"(?:\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=])))?(?(quote)\s?(?P=quote))"
 )
-"""A number behind its name, `global batch size:   256` or `time 253.00ms`."""
+"""A number behind its name, `global batch size:   256` or `time 253.00ms`. In quotes nothing stands beside it."""
 
 BAR_WITH_TOTAL = re.compile(r"\bClass\s+Images\b|\d/\d+(?:\.\d+)?[kMGT]? \[\d")
 """A bar with a total, which says by its name what it is, and the columns of a validation."""
@@ -114,8 +115,13 @@ OTHER_DEED = re.compile(
 WHOSE = "is it of training, or of the evaluation that the line also speaks of?"
 WHOSE_WORK = "is it of training, or of what is done before it?"
 OF_ANOTHER_DEED = "is it of training?"
-OF_ALL = "is it the speed of the whole training?"
+WHETHER_OF_ALL = "is it the speed of the whole training?"
 OF_AN_EVALUATION = "it is of an evaluation"
+
+OF_THE_START = re.compile(
+    r"warm(?:ing|ed)?[-_ ]?up|\bcompil|\bfirst (?:step|iter|batch|epoch)|\bcalibrat|\bprofil|\bsanity", re.IGNORECASE
+)
+"""Words of a line that says the speed of a start, and so not that of a whole training."""
 
 MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
 """A utilisation whose name stands behind it: `56.8% bf16 MFU`."""
@@ -205,13 +211,18 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
             while found.get(key, [(-1, "")])[-1][0] == i:  # a line says it twice under one name
                 key = (key[0], f"{key[1]} again")
             found.setdefault(key, []).append((i, said.known[1]))
-            shown.setdefault(key, said.shown)
+            if not OF_THE_START.search(line):
+                shown.setdefault(key, said.shown)
             of_steps |= {key} if key[0] == "steps_per_second" and COUNTS_STEPS.search(said.shown) else set()
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
     asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
     spoken = Spoken({}, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
     if not any(SPEEDS.fullmatch(quantity) for quantity, _ in several):
-        once = {name: f"'{text}' in one line: {OF_ALL}" for (of, name), text in shown.items() if SPEEDS.fullmatch(of)}
+        once = {
+            name: f"'{text}' in one line: {WHETHER_OF_ALL}"
+            for (of, name), text in shown.items()
+            if SPEEDS.fullmatch(of)
+        }
         spoken.unclear = once | spoken.unclear
     for key in of_steps & several.keys() if of_agents >= FEWEST else ():
         spoken.questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
@@ -296,7 +307,7 @@ def _took(line: str) -> Iterator[Said]:
 def _named(rest: str, line: str) -> Iterator[Said]:
     """Yield the speeds whose unit is in their name, from the `rest` of a line without what was read before."""
     for match in NAMED.finditer(rest):
-        name, number = match["name"], match[2] + (match["unit"] or "")
+        name, number = match["name"], match["number"] + (match["unit"] or "")
         held, question = _meaning(name)
         if question:
             yield Said(name=name, shown=f"{name} {number}", question=question)
@@ -305,7 +316,7 @@ def _named(rest: str, line: str) -> Iterator[Said]:
                 held = replace(held, name=f"{held.name}_per_device")
             said = _said(name, number, held, f"{name} {number}")
             if said:
-                yield _asked_whose(said, rest[: match.start(2)])
+                yield _asked_whose(said, rest[: match.start("number")])
 
 
 def _asked_whose(said: Said, before: str) -> Said:

@@ -14,28 +14,26 @@ LEFT_OUT = "The time by the clock is left out"
 
 
 def steps_along(
-    position: int, counters: Sequence[int], header: Sequence[Cell], texts: Sequence[Sequence[str]]
-) -> list[float | None]:
-    """Return the steps of rows by the column at `position`; `texts` are those of each column.
+    counters: Sequence[int], header: Sequence[Cell], texts: Sequence[Sequence[str]]
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the steps of rows by the first of the `counters`, and what a tracker counted beside it, or nothing.
 
-    An empty cell has the step of the row above where the tracker's own count goes on, as was logged between two steps.
+    `texts` are those of each column.
     """
-    logged = next((texts[i] for i in counters if i != position and _name(header[i]) == LOGGED), None)
-    found: list[float | None] = []
-    for i, cell in enumerate(texts[position]):
-        between = logged and found and not cell.strip() and _goes_on(logged[i - 1], logged[i])
-        found.append(found[-1] if between else step_of(cell))
-    return found
+    logged = next((texts[i] for i in counters[1:] if _name(header[i]) == LOGGED), None)
+    steps = [step_of(cell) for cell in texts[counters[0]]]
+    return steps, [step_of(cell) for cell in logged] if logged else [None] * len(steps)
 
 
-def other_steps(position: int, counters: Sequence[int], header: Sequence[Cell], texts: Sequence[Sequence[str]]) -> str:
-    """Ask about a column that counts other steps than the one at `position`; empty if none does.
+def other_steps(counters: Sequence[int], header: Sequence[Cell], texts: Sequence[Sequence[str]]) -> str:
+    """Ask about a column that counts other steps than the first of the `counters`; empty if none does.
 
     A tracker's own count says nothing beside another one, as it counts what was logged; alone it is asked about.
     """
+    position, *others = counters
     if _name(header[position]) == LOGGED:
         return f"'{plain(header[position][0])}' {OF_LOGS} {LEFT_OUT}"
-    others = [i for i in counters if i != position and _name(header[i]) != LOGGED] if position in counters else []
+    others = [i for i in others if _name(header[i]) != LOGGED]
     unlike = next((i for i in others if not _alike(texts[position], texts[i])), None)
     if unlike is None:
         return ""
@@ -47,14 +45,14 @@ def _name(cell: Cell) -> str:
     return bare(plain(cell[0])).replace(" ", "_")
 
 
-def _goes_on(before: str, after: str) -> bool:
-    a, b = step_of(before), step_of(after)
-    return a is not None and b is not None and a < b
+LAG, LAG_SHARE = 2.0, 0.1
+"""The steps by which one count may lag behind another of the same, and the share of all that these are at most."""
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether two columns rise by the same from row to row, where both rise."""
+    """Return whether two columns rise by as much in all, where neither falls."""
     both = [(step_of(a), step_of(b)) for a, b in zip(one, other, strict=True)]
     known = [(a, b) for a, b in both if a is not None and b is not None]
     rises = [(a - before_a, b - before_b) for (before_a, before_b), (a, b) in pairwise(known)]
-    return all(a == b for a, b in rises if a > 0 and b > 0)
+    a, b = (sum(rise[i] for rise in rises if min(rise) >= 0) for i in (0, 1))
+    return abs(a - b) <= min(LAG, LAG_SHARE * max(a, b))

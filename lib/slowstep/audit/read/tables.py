@@ -31,11 +31,11 @@ from slowstep.audit.read.courses import (
     counters_of,
     courses_of,
     measured_in,
-    position_of,
     repeat_key,
 )
 from slowstep.audit.read.device_cells import counted_devices
-from slowstep.audit.read.evaluation_rows import without_evaluations
+from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
+from slowstep.audit.read.few_steps import STATISTIC, of_few
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
     elapsed_in,
@@ -72,7 +72,7 @@ PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samp
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 """Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
 
-OWN = ("named", "at", "clock", "clocks", "course", "by_clock")
+OWN = ("named", "between", "at", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
 
 TWICE = (
@@ -103,7 +103,7 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
         asked = "".join(f". {capitalised(text)}" for text in found[0]["questions"][:1])
-        what = _of_metrics(tables[0][0]) or "name one by its unit alone, as in 's/it'"
+        what = _of_metrics(tables[0][0]) or _of_few(tables[0][0]) or "name one by its unit alone, as in 's/it'"
         why = f"no column holds a figure{but}; {what}{asked}"
         raise NoFigures(source, tables[0][0][0][1], 1, why)
     return found
@@ -113,6 +113,16 @@ def _of_metrics(header: Sequence[Cell]) -> str:
     """Return what to do with a table that has a metric in each row; empty for other tables."""
     names = [plain(cell[0]) for cell in header if plain(cell[0]).lower() in METRIC_NAMES]
     return f"'{names[0]}' says what each row holds: give each of its metrics a column of its own" if names else ""
+
+
+def _of_few(header: Sequence[Cell]) -> str:
+    """Return what to do with a table that only has the best, the slowest or the like of several; else empty."""
+    names = [plain(cell[0]) for cell in header]
+    each = [(name, found["of"]) for name in names if (found := STATISTIC.fullmatch(name)) and of_few(found["of"])]
+    if not each:
+        return ""
+    name, of = each[0]
+    return f"'{name}' says the '{of}' of several steps or runs: write their mean or median, or name them by their unit"
 
 
 def rows_of(
@@ -127,22 +137,21 @@ def rows_of(
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a table, each with the names of the columns whose numbers could not be read."""
     header, *body = table
-    body, of_evaluation = without_evaluations(header, body)
+    body, evaluations, of_evaluation = without_evaluations(header, body)
     held = by_headers_and_cells(header, body, columns, source)
     clocks = _clocks(header, body, held, source)  # before the labels: a clock may be called as one
     left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
     held = ignored(held, clocks)
     held = named_once(held, header)
     held = with_optimizer(held, header)
-    position = _position(header, body, held)  # after the phases, which are measured and hold no words
+    counters = _counters(header, body, held)  # after the phases, which are measured and hold no words
     elapsed: dict[int, list[float | None]] = {}
-    if position is not None:
+    if counters:
         held = named_by_ids(held, header)
         elapsed = elapsed_in(header, body, held)
         along = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in BESIDE_POSITION}
-        counters = counters_of(*_for_position(header, body, held))
-        held = ignored(held, {position, *elapsed, *along, *counters})
-    by_clock = position is not None and bool(clocks or elapsed)
+        held = ignored(held, {*elapsed, *along, *counters})
+    by_clock = bool(counters and (clocks or elapsed))
     timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
@@ -152,22 +161,22 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         for i, one in enumerate(held)
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
-    if position is not None:
+    if counters:
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
         found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
         texts = by_column(header, body)
-        found = courses_of(found, steps_along(position, counters, header, texts), Path(source).stem)
-        by_epoch = bare(plain(header[position][0])) == EPOCH
+        found = courses_of(found, *steps_along(counters, header, texts), Path(source).stem)
+        by_epoch = bare(plain(header[counters[0]][0])) == EPOCH
         by_clocks = "seconds_per_epoch" if by_epoch else "seconds_per_step"
-        doubt = other_steps(position, counters, header, texts)
+        doubt = other_steps(counters, header, texts)
         found = [_midway(_timed_by_clock(read_sums(row, by_epoch), by_clocks, doubt)) for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
     if own:
         names = [plain(cell[0]) for cell in header]
-        said = [of_evaluation] if of_evaluation else []
-        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, by_column(header, body)), *said]}
+        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, by_column(header, body))]}
+        own[0] |= {"of_table": [of_evaluation], "left_out": names_of(evaluations, held, body)} if of_evaluation else {}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
 
@@ -184,7 +193,7 @@ def _clocks(
     if {plain(cell[0]).lower() for cell in header} & METRIC_NAMES:
         return {}
     others = any(one.kind in MEASURED and i not in found for i, one in enumerate(held))
-    if found and not others and _position(header, body, held) is None:
+    if found and not others and not _counters(header, body, held):
         i = next(iter(found))
         why = f"{plain(header[i][0])}: {body[0][i][0]} {CLOCK_LEFT_OUT}; write how long each run took, or the steps"
         raise Unreadable(source, *body[0][i][1:], why)
@@ -210,18 +219,11 @@ def _midway(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"figures": figures, "questions": [*row["questions"], *asked, *words]}
 
 
-def _position(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> int | None:
-    """Return the column by which rows follow each other as the course of a run; None if there is none."""
-    return position_of(*_for_position(header, body, held))
-
-
-def _for_position(
-    header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]
-) -> tuple[list[str], list[list[str]], set[int]]:
-    """Return the names of the columns, the texts of the rows and the columns that are measured."""
+def _counters(header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> list[int]:
+    """Return the columns by which rows follow each other as the course of a run, the first of which counts."""
     measured = {i for i, one in enumerate(held) if one.kind in MEASURED}
     names = [bare(plain(cell[0])) for cell in header]
-    return names, [[cell[0] for cell in cells] for cells in body], measured
+    return counters_of(names, [[cell[0] for cell in cells] for cells in body], measured)
 
 
 def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iterator[Sequence[Cell]]:

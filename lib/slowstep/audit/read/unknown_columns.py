@@ -6,6 +6,7 @@ import functools
 import math
 import re
 
+from slowstep.audit.read.few_steps import without_statistic
 from slowstep.audit.read.measures import is_measure, number
 from slowstep.audit.read.unit_grammar import TIMES
 
@@ -30,11 +31,19 @@ MEASURED_BESIDE = re.compile(
     r"verdict|results?|conclusions?|findings?|observ\w*|summary|descr\w*|reasons?|why|(?:gpu|cpu)?util(?:i[sz]ation)?|"
     r"peak|allocated|hours?|seen|processed|retries|ooms?|warnings|runs|reps?|replicat\w*|round)\b|"
     r"^rank$|^#$|^no\.?$|^vs|\breserved \(?(?:mem|[gm]i?b)|\bmax\b.*\b[gm]i?b\b|\bw\b(?!/)|[%Δ$€]|"
-    r"\brun (?:#|no\b|number)|"
-    r"\bpct\b|\bpercent(?:ages?)?\b|\bp\d\d\b|\bstd(?:ev|dev)?\b|[(\[](?:max(?:imum)?|worst|best)[)\]]",
+    r"\brun (?:#|no\b|number)|\bp\d\d\b|\bstd(?:ev|dev)?\b",
     re.IGNORECASE,
 )
 """Words in the headers of columns that hold what a run came to, or number the rows."""
+
+IN_PERCENT = re.compile(r"\b(?:pct|percent(?:ages?)?)\b", re.IGNORECASE)
+SHARE_OF_A_STEP = re.compile(
+    r"\b(?:data(?:load\w*)?|load\w*|input|io|wait\w*|stall\w*|idle|busy|active|blocked|bubbles?|exposed|overlap\w*|"
+    r"comm\w*|all ?reduce|nccl|sync\w*|compute|kernels?|forward|backward|fwd|bwd|optim\w*|step|gpu|cpu|sm|"
+    r"pad(?:ded|ding)?|mfu|hfu|occupancy|saved?|error|change)\b",
+    re.IGNORECASE,
+)
+"""Words of a share in percent that a run came to. Others, such as `sparsity percent`, may be set."""
 
 SET = re.compile(
     r"\bpin(?:ned)?\b|\b(?:back|front) end\b|\bdeep ?speed\b|\bmemory (?:efficient|format|layout|limit|fraction|pool)|"
@@ -43,7 +52,8 @@ SET = re.compile(
     r"\bloss (?:fn|func|function|type|kind|impl|kernel)|\bpower (?:limit|cap|mode|profile)|"
     r"\b(?:accum\w*|inner|local|unroll|sync\w*) (?:steps|iters|iterations|epochs)\b|"
     r"\b(?:mix\w*|mask\w*|compression|sparsity|expert|split) ratio\b|\brelative (?:pos|attention)|\bstart method\b|"
-    r"\b(?:fast|code|kernel) path\b|\b(?:num|n|number of) hosts?\b",
+    r"\b(?:fast|code|kernel) path\b|\b(?:num|n|number of) hosts?\b|"
+    r"\b(?:sparsity|prun(?:ed?|ing)|frozen|freeze|dropout|mask(?:ed|ing)?)\b|\binit\w* std\b",
     re.IGNORECASE,
 )
 """Words of what is set, though one of them alone would be of a result or of each run's own."""
@@ -78,8 +88,17 @@ SIZE_OF_A_MODEL = re.compile(
 )
 """Headers below which `125m` is a size in millions and no time."""
 
-VERSION = re.compile(r"\d+(?:\.\d+){2,3}")
-OF_A_VERSION = re.compile(r"version|\bver\b", re.IGNORECASE)
+VERSION = re.compile(r"(?!(?:19|20)\d\d\b)\d+(?:\.(?!(?:19|20)\d\d\b)\d+){1,2}")
+"""The version of a program. Four parts are an address, and those with a year are a date."""
+
+OF_A_VERSION = re.compile(r"\b(?:version|ver)\b", re.IGNORECASE)
+PROGRAM = re.compile(
+    r"(?:py)?torch(?:vision|audio)?|cuda(?: (?:toolkit|driver|runtime))?|cudnn|nccl|rocm|(?:nvidia |gpu )?driver|"
+    r"transformers|accelerate|deep ?speed|megatron|lightning|peft|trl|datasets|tokenizers|bitsandbytes|xformers|"
+    r"flash (?:attn|attention)|triton|apex|python|jax|numpy|kernel",
+    re.IGNORECASE,
+)
+"""Headers of columns of versions: those that say so, and names of programs."""
 
 MILLIONS = re.compile(r"\d+(?:\.\d+)? ?m", re.IGNORECASE)
 
@@ -100,8 +119,9 @@ def may_be_setting(header: str, text: str) -> bool:
 
 
 def _is_version(header: str, text: str) -> bool:
-    """Return whether a cell is the version of something, `2.1.0`, or `2.1` below a header that says so."""
-    return bool(VERSION.fullmatch(text) or (OF_A_VERSION.search(header) and number(text) is not None))
+    """Return whether a cell is the version of a program, `2.1.0` or `2.1`, below a header that says so."""
+    words = re.sub(r"[\s._-]+", " ", WORD.sub(" ", header)).strip()
+    return bool(VERSION.fullmatch(text) and (OF_A_VERSION.search(words) or PROGRAM.fullmatch(words)))
 
 
 def is_measurement(header: str, text: str) -> bool:
@@ -126,11 +146,13 @@ def may_be_size(header: str, text: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _of_a_result(header: str) -> bool:
     """Return whether a column may differ between repeats of one measurement, or holds what a run came to."""
+    header = without_statistic(header)
     words = WORD.sub(" ", header)
     apart = re.sub(r"[./-]+", " ", words)
     if SET.search(apart):
         return False
-    return bool(EACH_ITS_OWN.search(apart) or MEASURED_BESIDE.search(words) or _in_a_unit(header))
+    share = IN_PERCENT.search(apart) and SHARE_OF_A_STEP.search(apart)
+    return bool(share or EACH_ITS_OWN.search(apart) or MEASURED_BESIDE.search(words) or _in_a_unit(header))
 
 
 def _in_a_unit(header: str) -> bool:
