@@ -49,6 +49,14 @@ def test_all_launches_stay_where_none_was_held_up(launches: Sequence[Steps]) -> 
     assert not_held_up(launches) == list(launches)
 
 
+def test_data_that_was_read_slowly_at_first_is_the_runs_own() -> None:
+    """A disk that is read for the first time makes steps five times as long, and nothing that trains takes longer."""
+    cold = launch(5.0, data=0.9)
+    warm = [launch() for _ in range(4)]
+
+    assert not_held_up([cold, *warm]) == [cold, *warm]
+
+
 def test_a_launch_with_a_stall_of_its_own_stays() -> None:
     """A stall is what shares are asked for, however long it is; the launch's other steps take as long as ever."""
     stalled = launch()

@@ -3,10 +3,13 @@
 They train on the same samples as the other launches, and their steps take longer. On two cores that others use as well,
 a step of 2 ms may take 20, in which the optimizer's threads wait for a core and a loop in Python does not. Their shares
 are those of another run, and a mean over all launches would be theirs, as their steps last longest.
+
+What trains tells it, and no wait: data that was read from a disk at first, and from memory later, is the run's own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -21,8 +24,11 @@ FEWEST = 10
 """The fewest steps at places of the data that another launch has trained on, too, by which a launch is judged."""
 
 
+TRAINING = ("forward", "backward", "optimizer")
+
+
 def not_held_up(launches: Iterable[Steps]) -> list[Steps]:
-    """Return the launches whose steps take about as long as those of the quickest one, step for step the same samples.
+    """Return the launches that train about as fast as the quickest one, step for step on the same samples.
 
     The median step tells, so that a launch stays which met a long stall that others missed.
     """
@@ -35,22 +41,21 @@ def not_held_up(launches: Iterable[Steps]) -> list[Steps]:
 
 
 def _paces(launches: Sequence[Steps]) -> list[float | None]:
-    """Return how much longer the steps of each launch take than the quickest ones of all at the same places.
+    """Return how much longer each launch trains on a step than the quickest one at the same place of the data.
 
     It is the median of log-ratios; None where too few places are shared.
     """
+    each = [dict(zip(steps.position, _trained(steps), strict=True)) for steps in launches]
+    seen = Counter(position for times in each for position in times)
     quickest: dict[int, float] = {}
-    seen: dict[int, int] = {}
-    for steps in launches:
-        for position, seconds in zip(steps.position, steps.seconds, strict=True):
-            quickest[position] = min(seconds, quickest.get(position, seconds))
-            seen[position] = seen.get(position, 0) + 1
-    found: list[float | None] = []
-    for steps in launches:
-        both = [
-            np.log(seconds / quickest[position])
-            for position, seconds in zip(steps.position, steps.seconds, strict=True)
-            if seen[position] > 1 and quickest[position] > 0
-        ]
-        found.append(float(np.median(both)) if len(both) >= FEWEST else None)
-    return found
+    for times in each:
+        quickest |= {at: min(seconds, quickest.get(at, seconds)) for at, seconds in times.items()}
+    ratios = [
+        [seconds / quickest[at] for at, seconds in times.items() if seen[at] > 1 and quickest[at] > 0] for times in each
+    ]
+    return [float(np.median(np.log(found))) if len(found) >= FEWEST else None for found in ratios]
+
+
+def _trained(steps: Steps) -> Sequence[float]:
+    """Return the seconds of each step in which it trains."""
+    return np.sum([steps.phases.get(phase) or [0.0] * len(steps) for phase in TRAINING], axis=0).tolist()
