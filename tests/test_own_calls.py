@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
+import weakref
 from typing import Any
 
 import pytest
@@ -139,6 +141,97 @@ def test_what_hands_its_calls_on_to_pytorch_takes_hooks(kind: type, owner: type 
 
 def test_graphs_of_modules_take_hooks() -> None:
     assert takes_hooks(type(torch.fx.symbolic_trace(HandsOn())))
+
+
+class Mixin:
+    """What is no module may answer calls in the same way."""
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.forward(*inputs)
+
+
+class Mixed(Mixin, nn.Linear):
+    """A module whose calls are answered by a class that is none."""
+
+
+class Plain(Mixin):
+    """No module at all."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.square()
+
+
+class Static(nn.Module):
+    """Its call is no method."""
+
+    @staticmethod
+    def __call__(x: torch.Tensor, *, original: torch.Tensor, module: int = 0) -> torch.Tensor:
+        return x - original
+
+
+class Named(nn.Module):
+    """Its call has arguments of any name."""
+
+    def __call__(self, x: torch.Tensor, *, original: torch.Tensor, module: int = 0) -> torch.Tensor:
+        return x - original
+
+
+class Deep(nn.Module):
+    """It hands its calls on from within a function of its own."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        def within() -> torch.Tensor:
+            return super(Deep, self).__call__(x)
+
+        return within()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+class Compiled(nn.Module):
+    """Its call is compiled."""
+
+    @torch.compile(backend="eager")
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+def test_whatever_answers_calls_answers_them_as_before() -> None:
+    """Objects that are no modules, calls that are no methods, and arguments of any name."""
+    x = torch.ones(2, 2)
+    with Probe().attached():
+        mixed, plain, static, named, deep = Mixed(2, 2), Plain(), Static(), Named(), Deep()
+        assert mixed(x).shape == (2, 2)
+        assert torch.equal(plain(x), x)
+        assert torch.equal(static(x, original=x, module=1), x - x)
+        assert torch.equal(named(x, original=x, module=1), x - x)
+        assert torch.equal(deep(x), x)
+    assert [takes_hooks(kind) for kind in (Mixed, Static, Named, Deep, Compiled)] == [True, True, False, True, True]
+
+
+def test_a_class_that_is_pickled_with_all_that_stands_on_it_carries_nothing() -> None:
+    """Libraries that send work elsewhere pickle classes of the program itself by value, and those made in functions."""
+
+    class Local(nn.Module):
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    before = vars(Local)["__call__"]
+    with Probe().attached():
+        Local()
+        assert vars(Local)["__call__"] is before
+
+
+def test_a_class_is_gone_when_the_program_lets_go_of_it() -> None:
+    """A program may make one for each of its runs, each with data of its own."""
+    with Probe().attached():
+        made = type("Made", (Answers,), {})
+        made(), takes_hooks(made)
+        gone = weakref.ref(made)
+        del made
+        gc.collect()
+        assert gone() is None
 
 
 def test_classes_have_their_own_calls_back_afterwards() -> None:

@@ -735,3 +735,30 @@ def test_what_was_seen_of_adapters_and_epochs_reaches_the_factors(tmp_path: Path
     before = settings.local_content()
     (tmp_path / "settings.json").write_text('{"edited": true}')
     assert settings.local_content() != before
+
+
+UNPICKLED = """
+import io
+import torch
+from torch import nn
+
+model = nn.Linear(8, 1)
+kept = io.BytesIO()
+torch.save(torch.optim.SGD(model.parameters(), lr=0.1), kept)
+kept.seek(0)
+optimizer = torch.load(kept, weights_only=False)
+optimizer.param_groups[0]["params"] = list(model.parameters())
+for _ in range(40):
+    model(torch.randn(16, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_an_optimizer_that_was_read_from_a_file_is_one(tmp_path: Path) -> None:
+    """What stepped counts, and not what was constructed."""
+    (tmp_path / "unpickled.py").write_text(UNPICKLED)
+    seen = survey(resolve([sys.executable, "unpickled.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+
+    assert not any("none of PyTorch's" in row for row in lines(seen))
+    assert seen.training["phases"]["optimizer"] > 0

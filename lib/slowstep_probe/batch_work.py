@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -81,7 +82,8 @@ def can_learn(module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: Map
     """
     if module is None:
         return True
-    return any(getattr(one, "requires_grad", False) is True for one in (*args, *kwargs.values(), *module.parameters()))
+    every = chain(args, kwargs.values(), module.parameters())  # the first weight mostly tells
+    return any(getattr(one, "requires_grad", False) is True for one in every)
 
 
 def unwrapped(value: Any) -> Any:

@@ -133,7 +133,7 @@ class Outermost:
         if self._begins(one.module, args, kwargs):
             self._passes.append(one)
 
-    def _own_call(self, original: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def _own_call(self, original: Any, module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
         """Answer the call of a module that takes no hooks, by its own, which is a pass until it trains by itself."""
         if torch.compiler.is_compiling() or not self._undo or self._is_inside():
             return original(module, *args, **kwargs)

@@ -39,7 +39,7 @@ class Patches:
         kept = vars(owner)[name]
 
         @functools.wraps(kept.__func__)
-        def patched(cls: type, *args: Any, **kwargs: Any) -> Any:
+        def patched(cls: type, /, *args: Any, **kwargs: Any) -> Any:
             return function(kept.__func__, cls, *args, **kwargs)
 
         setattr(owner, name, classmethod(patched))
@@ -70,7 +70,7 @@ class Patches:
     def after(self, owner: Any, name: str, function: Callable[..., None]) -> None:
         """Have `function(result, *args, **kwargs)` called after the attribute `name` of a class or a module."""
 
-        def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        def around(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             function(result, *args, **kwargs)
             return result

@@ -34,6 +34,7 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -100,6 +101,8 @@ class Probe:
         self._boundary_due = True
         self._put_off = False
         """True if the boundary that is due was not passed where a loader was asked that may not feed the training."""
+        self.looked_since = 0.0
+        """The moment of the first pass without gradients, by the process's clock; 0 for none."""
         self._batch_begins = True
         self._looked_at: Work | None = None
         """The work of a call since the last backward pass that can give no gradients, if no other was counted."""
@@ -443,6 +446,7 @@ class Probe:
         self._leave_failed_optimizer()
         if not self.phases.is_open and not training:
             self.fetched.look_begins()
+            self.looked_since = self.looked_since or time.monotonic()
             self.steps.looks += 1
         if not self.phases.is_open and training:
             self.fetched.pass_begins()

@@ -43,12 +43,17 @@ def seen_training(
         "files": places.own_files(),
     }
     found |= _of_loader(probe, survey)
-    updated = {id(weight) for weight in survey.trained()}
+    updated = {id(weight) for weight in survey.trained()} or _with_gradients(probe.models)
     model = looking(_holder)(probe.models, updated) or _model_of(probe.models)
     if model is None:
         return found
     found["other_models"] = [_of_model(one) for one in probe.models if _is_beside(one, model, updated)]
     return found | {"model": _of_model(model)}
+
+
+def _with_gradients(models: Sequence[torch.nn.Module]) -> set[int]:
+    """Return the weights that have gradients, by identity: what is trained without an optimizer of PyTorch's."""
+    return {id(weight) for model in models for weight in model.parameters() if weight.grad is not None}
 
 
 def _is_beside(module: torch.nn.Module, model: torch.nn.Module, updated: Collection[int]) -> bool:
@@ -87,7 +92,8 @@ def _holder(called: Sequence[torch.nn.Module], updated: Collection[int]) -> torc
     trained = {id(one) for one in called if any(id(weight) in updated for weight in one.parameters())}
     if not trained or any(trained <= _parts(one) for one in called):
         return None
-    modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+    every = (one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module))
+    modules = [one for one in every if "_modules" in vars(one)]  # others are half made
     holders = [one for one in modules if trained <= _parts(one)]
     return min(holders, key=lambda one: len(_parts(one)), default=None)
 
@@ -99,7 +105,7 @@ def _parts(module: torch.nn.Module) -> set[int]:
 def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
     """Return what is known of the loader that training draws from, and of its data set."""
     if probe.loader is None:
-        return {"loader": None, "feeding": []}
+        return {"loader": None, "feeding": [], "fed_by_loader": bool(probe.fetched.training)}
     return {
         "loader": survey.number_of(probe.loader),
         "repeated_by_workers": survey.is_repeated(probe.loader),

@@ -33,6 +33,9 @@ COLLECTS, AGAIN = 8, 0.5
 """The passes without gradients before the first step from which on a program may collect what it trains on, and the
 share of them after which it has done so again."""
 
+COLLECTS_SOON = (2.0, 20.0)
+"""The fewest and the most seconds that such steps are waited for."""
+
 
 def main(order: str) -> None:
     """Run the program of an order, and tell what was seen of it. Never returns."""
@@ -187,6 +190,8 @@ class Watched:
         self.stop_at = asked["steps"]
         self._collected: int | None = None
         """Passes without gradients before the first step, of a program that draws from no loader."""
+        self._collecting = 0.0
+        """The seconds from the first of them to the first step."""
         from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
         from slowstep_probe.changing.effects import Effects
         from slowstep_probe.changing.wanted import Wanted
@@ -238,6 +243,7 @@ class Watched:
             self.early.detach()
             self.first = time.monotonic() - self.began
             self._collected = self.probe.steps.looks
+            self._collecting = time.monotonic() - self.probe.looked_since if self._collected else 0.0
             self.probe.open()
             self._collector.start()
             return
@@ -271,9 +277,10 @@ class Watched:
 
     @property
     def _collects_soon(self) -> bool:
-        """True if such steps are waited for, as long as for the end of an epoch. Ranks don't ask it."""
-        may_wait = "wire" not in self.asked and self._watched_seconds < self.asked["epoch_seconds"]
-        return may_wait and self._collects_unseen
+        """True if such steps are waited for, for twice as long as it took before the first step. Ranks don't ask it."""
+        shortest, longest = COLLECTS_SOON
+        wait = min(max(shortest, 2 * self._collecting), longest, self.asked["epoch_seconds"])
+        return "wire" not in self.asked and self._watched_seconds < wait and self._collects_unseen
 
     @property
     def _watched_seconds(self) -> float:

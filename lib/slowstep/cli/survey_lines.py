@@ -64,7 +64,7 @@ LABELS = {"other_loader": "loader"}
 
 def _lacking(seen: SurveyRecord, kind: str) -> Iterator[str]:
     """Yield what is said of a kind of objects that training does without, though it does what they are for."""
-    if kind == "optimizer" and seen.training is not None and not any(one["kind"] == kind for one in seen.constructed):
+    if kind == "optimizer" and seen.training is not None and not seen.training["facts"].get("optimizer"):
         yield "none of PyTorch's stepped; what updates the weights in its place counts as other"
 
 

@@ -283,7 +283,7 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
         yield "arguments"
     if training.get("loader") is not None:
         yield "loader"
-    else:
+    elif training.get("fed_by_loader"):
         yield from kinds & {"other_loader"}
     if str(facts.get("optimizer")).startswith("torch."):
         yield "optimizer"

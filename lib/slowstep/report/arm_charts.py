@@ -215,7 +215,7 @@ def _label(m: Measured) -> str:
 LONG = 36
 """The most characters of a label's line, if it can be divided between two changes."""
 
-BETWEEN = re.compile(r"(?<=;) | (?=\+ )(?![^(]*\))")
+BETWEEN = re.compile(r"(?:(?<=;) | (?=\+ ))(?![^(]*\))")
 """What stands between two changes that one arm makes."""
 
 

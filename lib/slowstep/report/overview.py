@@ -152,7 +152,8 @@ class Overview:
         """The answer's first sentence, and the sentences that have to stand beside it."""
         adopted, before, after = self.decision.adopted, self.decision.before, self.decision.after
         if not self.trained:
-            return self.audited, "Reported figures were audited, and nothing was trained."
+            told = "Reported figures were audited, and nothing was trained."
+            return (self.audited, told) if self.audited else (told, "")
         if self.unmeasured:
             return f"Nothing is known yet: {self.unmeasured}.", ""
         if self.decided is None:

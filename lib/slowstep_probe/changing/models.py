@@ -100,9 +100,9 @@ class ModelChanges:
             refused.append(self._attention(inner))
         if any(self.wanted.values.get(key) == value for key, value in AROUND_CALLS) and not by_trainer:
             pairs = [pair for pair in zip(trained, called, strict=True) if all(takes_hooks(type(one)) for one in pair)]
-            if not pairs:
-                return [BY_ITSELF]
-            trained, called = map(list, zip(*pairs, strict=True))
+            if len(pairs) < len(trained):  # the rest may be a loss, and no change of it is one of the model
+                refused.append(BY_ITSELF)
+                trained, called = [], []
         if self.wanted.values.get(MEMORY_FORMAT) == "channels_last":
             refused.append(self._channels_last(called))
         if EXPERTS in self.wanted:
