@@ -24,7 +24,8 @@ class StepEnds:
     - Loops that update their parameters by hand have no optimizer: there gradients that are dropped by `zero_grad`
       after a backward pass end a step.
     - Where nothing of this is ever seen, each backward pass ends a step: as soon as several passes in a row are seen to
-      have other weights each, in a program without an optimizer of PyTorch's, or after many passes.
+      have other weights each and no gradients yet, in a program without an optimizer of PyTorch's, or after many
+      passes.
     """
 
     def __init__(self) -> None:

@@ -18,12 +18,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
-from types import CodeType, FrameType
+from types import FrameType
 from typing import NamedTuple
 
 import torch
 
 from slowstep_probe.graphs import any_made
+from slowstep_probe.looks import looking
 from slowstep_probe.measured import TRAINS, Place
 from slowstep_probe.places import LIBRARIES, is_own, kind_of, line_of, nearest, real
 from slowstep_probe.trial.thread_timer import ThreadTimer
@@ -165,8 +166,8 @@ class Seen(NamedTuple):
     """The user's own functions on the stack, outermost first."""
     caller: str = ""
     """The place in the user's own code that calls the module which runs; empty if none runs."""
-    calls: tuple[CodeType, ...] = ()
-    """All functions on the stack, where the program may update its weights by one of them."""
+    calls: tuple[int, ...] = ()
+    """All functions on the stack, where the program may update its weights by one of them, by the `id` of each."""
 
 
 class Places(StackSampler):
@@ -187,6 +188,7 @@ class Places(StackSampler):
         `phases` holds the phase that follows each mark. Of each phase `KEPT` places are kept.
         """
         self.end()
+        self.updates.end()
         return placed(self.found, phases, self.updates.found)
 
     def look(self, frame: FrameType, since: int) -> None:
@@ -198,13 +200,15 @@ class Places(StackSampler):
             seen = Seen(mark, place, own, _package_function(frame), _own_functions(frame), _caller_of_module(frame))
         else:
             seen = Seen(mark, place, own)
-        self.found[seen._replace(calls=self.updates.look(stack(frame), mark))] += since
+        calls = looking(self.updates.look)(stack(frame), mark) or ()
+        self.found[seen._replace(calls=calls)] += since
 
 
-def placed(found: Counter[Seen], phases: Sequence[str], changing: Collection[CodeType] = ()) -> list[Place]:
+def placed(found: Counter[Seen], phases: Sequence[str], changing: Collection[int] = ()) -> list[Place]:
     """Return the places of the looks that were `found`, as `Places.stop` does.
 
-    `changing` are functions that ran while weights changed, in a program without an optimizer of PyTorch's.
+    `changing` are functions that ran while weights changed, in a program without an optimizer of PyTorch's,
+    each as in `Seen.calls`.
     """
     updates = _of_updates(found, phases, changing)
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
@@ -238,7 +242,7 @@ def placed(found: Counter[Seen], phases: Sequence[str], changing: Collection[Cod
     return kept
 
 
-def _of_updates(found: Counter[Seen], phases: Sequence[str], changing: Collection[CodeType]) -> set[CodeType]:
+def _of_updates(found: Counter[Seen], phases: Sequence[str], changing: Collection[int]) -> set[int]:
     """Return those of the functions during which weights changed that do nothing else: none runs in another phase."""
     elsewhere = {code for seen in found if _phase(phases, seen.mark) != "other" for code in seen.calls}
     return set(changing) - elsewhere

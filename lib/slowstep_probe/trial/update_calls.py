@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from types import CodeType, FrameType
 
 import torch
 
-from slowstep_probe.looks import with_size
+from slowstep_probe.looks import looking, with_size
 from slowstep_probe.probe import Probe
 
 MOST = 8
 """The most weights that are looked at."""
 
-VALUES = 4
-"""The values of each."""
+BYTES = 16
+"""The first bytes of each that are read."""
 
 
 class UpdateCalls:
     """Finds the functions that run while weights change: those that stand on the stack before and after a change.
 
     `weights` returns the weights of the training; none, if an optimizer of PyTorch's updates them. Those on a device
-    are not looked at, since that would wait for it.
+    are not looked at, since that would wait for it. No operator runs, so that no mode of the program sees a look.
+
+    A function is known by the `id` of its code, since the hash of a code object is made anew whenever it is asked for.
     """
 
     def __init__(self, weights: Callable[[], Sequence[torch.Tensor]] = lambda: ()):
-        self._weights = [one.detach().reshape(-1)[:VALUES] for one in _some(weights())]
-        self._values: torch.Tensor | None = None
+        self._weights = looking(_some)(weights) or []
+        self._values: list[bytes] | None = None
         self._mark = -1
-        self._frames: dict[int, CodeType] = {}
-        """The calls that the last look saw."""
-        self.found: set[CodeType] = set()
+        self._frames: dict[int, FrameType] = {}
+        """The calls that the last look saw, by their `id`. They are kept, so that no later call has the same."""
+        self._codes: dict[int, CodeType] = {}
+        """All functions that were seen, by their `id`, and kept for the same reason."""
+        self.found: set[int] = set()
 
-    def look(self, stack: Iterable[FrameType], mark: int) -> tuple[CodeType, ...]:
+    def look(self, stack: Iterable[FrameType], mark: int) -> tuple[int, ...]:
         """Look at the weights and at a stack; return the functions on it, if any weights are looked at.
 
         A call lasts from look to look only if no phase begins between them: `mark`, the number of the last one, stays.
         """
         if not self._weights:
             return ()
-        now, frames = torch.cat(self._weights), {id(frame): frame.f_code for frame in stack}
-        if self._values is not None and mark == self._mark and not torch.equal(now, self._values):
-            self.found |= {code for call, code in frames.items() if self._frames.get(call) is code}
+        frames = {id(frame): frame for frame in stack}
+        codes = {id(code): code for code in (frame.f_code for frame in frames.values())}
+        self._codes.update(codes)
+        now = looking(_all_bytes)(self._weights)
+        if now is not None and self._values is not None and mark == self._mark and now != self._values:
+            lasting = (frame for call, frame in frames.items() if self._frames.get(call) is frame)
+            self.found.update(id(frame.f_code) for frame in lasting)
         self._values, self._frames, self._mark = now, frames, mark
-        return tuple(dict.fromkeys(frames.values()))
+        return tuple(codes)
+
+    def end(self) -> None:
+        """Look no more: let go of the program's calls and weights."""
+        self._weights, self._values, self._frames = [], None, {}
 
 
 def own_weights(probe: Probe) -> list[torch.Tensor]:
@@ -53,7 +65,28 @@ def own_weights(probe: Probe) -> list[torch.Tensor]:
     return [weight for model in models for weight in with_size(model.parameters())]
 
 
-def _some(weights: Sequence[torch.Tensor]) -> Iterable[torch.Tensor]:
-    """Return a few weights from all over a model, those of one kind that lie in the host's memory."""
-    fit = [one for one in weights if one.device.type == "cpu" and one.dtype == weights[0].dtype and one.requires_grad]
-    return islice(fit, 0, None, max(1, len(fit) // MOST))
+def _some(weights: Callable[[], Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+    """Return a few weights from all over a model, those that can be read as they lie in the host's memory."""
+    with torch._C.DisableTorchFunction():
+        fit = [one for one in weights() if one.requires_grad and _is_plain(one)]
+    return fit[:: max(1, len(fit) // MOST)]
+
+
+def _is_plain(weight: torch.Tensor) -> bool:
+    """Return whether a weight is none but its bytes in the host's memory."""
+    kind = type(weight)
+    return kind in (torch.Tensor, torch.nn.Parameter) and weight.device.type == "cpu" and weight.layout is torch.strided
+
+
+def _all_bytes(weights: Iterable[torch.Tensor]) -> list[bytes]:
+    """Return the first bytes of each weight, where it lies now."""
+    with torch._C.DisableTorchFunction():
+        return [_first_bytes(weight) if _is_plain(weight) else b"" for weight in weights]
+
+
+def _first_bytes(weight: torch.Tensor) -> bytes:
+    """Return the first bytes of a weight. Its storage is held meanwhile: the program may give it another one."""
+    storage, begin = weight.untyped_storage(), weight.storage_offset() * weight.element_size()
+    size = min(BYTES, weight.numel() * weight.element_size(), storage.nbytes() - begin)
+    address = storage.data_ptr()
+    return ctypes.string_at(address + begin, size) if address and size > 0 else b""
