@@ -13,6 +13,9 @@ import torch
 
 from slowstep_probe.measured import WHY_NOT
 
+COMPILED = "_torchdynamo_orig_callable"
+"""The attribute by which a function that torch.compile has made holds the one that it was made of."""
+
 
 def dynamo(part: str) -> Any:
     """Return a module of torch._dynamo; None if it was never imported."""

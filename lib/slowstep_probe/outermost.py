@@ -13,7 +13,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 
-from slowstep_probe.graphs import dynamo
+from slowstep_probe.graphs import COMPILED, dynamo
 from slowstep_probe.hooks import WatchingHook
 from slowstep_probe.looks import looking
 from slowstep_probe.own_calls import OwnCalls
@@ -319,10 +319,6 @@ def _codes(values: Iterable[Any], module: str) -> Iterator[CodeType]:
             yield from _codes([value.fget], module)
         elif inspect.isfunction(value):
             yield from _codes([inspect.unwrap(value).__code__], module)
-
-
-COMPILED = "_torchdynamo_orig_callable"
-"""The attribute by which a function that torch.compile has made holds the one that it was made of."""
 
 
 def modules_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.nn.Module]:

@@ -16,14 +16,12 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.graphs import COMPILED
 from slowstep_probe.patches import Patches
 
 TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 CALL = "__call__"
 HANDS_ON = {CALL, "_call_impl", "_wrapped_call_impl"}
-
-COMPILED = "_torchdynamo_orig_callable"
-"""The attribute of a function that torch.compile has made."""
 
 
 class OwnCalls:

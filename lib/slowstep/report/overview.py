@@ -52,6 +52,9 @@ FEWER = 0.05
 NOTHING_LEFT = "Looked at once more with that, no phase of the run loses time that is worth a change."
 """What is said where the adopted configuration was profiled and has no suspect."""
 
+NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be faster."
+"""What is said where causes are known and nothing is adopted."""
+
 NOTHING_TOLD = 2.0
 """The ratio from which on what pairs could have told from chance is nothing that anybody would look for."""
 
@@ -169,16 +172,14 @@ class Overview:
         if self._failed_in_most:
             return "No change can be shown to be faster before the run trains to the end.", ""
         if self.causes and self.causes[0].headline:
-            none = "No change that may be made here was shown and confirmed to be faster."
-            return self.causes[0].headline, none
+            return self.causes[0].headline, NOTHING_SHOWN
         refused = [one for one in self.decision.refused if one.verdict.effect]
         if refused:  # also where it names no cause, as it was compared beside settings that the run lacks
             best = max(refused, key=lambda one: one.verdict.effect.mean)
             shown = f"{span(best.verdict.effect)} throughput was shown with {best.verdict.shown}"
             return f"{shown}, which is not adopted.", sentence(best.why)
         if self.causes:
-            none = "No change that may be made here was shown and confirmed to be faster."
-            return none, "The causes below say why."
+            return NOTHING_SHOWN, "The causes below say why."
         found = f"; {self.largest}" if self.largest else ""
         return f"No cause was shown{found}.", self._undecided
 

@@ -98,11 +98,10 @@ class ModelChanges:
         refused = []
         if ATTENTION in self.wanted:
             refused.append(self._attention(inner))
-        if any(self.wanted.values.get(key) == value for key, value in AROUND_CALLS) and not by_trainer:
-            pairs = [pair for pair in zip(trained, called, strict=True) if all(takes_hooks(type(one)) for one in pair)]
-            if len(pairs) < len(trained):  # the rest may be a loss, and no change of it is one of the model
-                refused.append(BY_ITSELF)
-                trained, called = [], []
+        around = not by_trainer and any(self.wanted.values.get(key) == value for key, value in AROUND_CALLS)
+        if around and not all(takes_hooks(type(one)) for one in (*trained, *called)):
+            refused.append(BY_ITSELF)  # the others may be a loss, and no change of it is one of the model
+            trained, called = [], []
         if self.wanted.values.get(MEMORY_FORMAT) == "channels_last":
             refused.append(self._channels_last(called))
         if EXPERTS in self.wanted:
