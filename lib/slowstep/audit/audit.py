@@ -16,6 +16,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs, same_devices, unknown_differences
+from slowstep.audit.sample_sizes import other_samples
 from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
 from slowstep.settings import Settings
@@ -154,7 +155,7 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
         # if steps are the same work, rounding decides which of them is first; else "none is first" is an answer, too
         if len(first) == 1 or any(same_batch(first[0], run) is False for run in first):
             best[unit] = " and ".join(f"'{run.label}'" for run in first)
-    if len(set(best.values())) < 2:
+    if len(set(best.values())) < 2 or any(other_samples(measured[0], run, [*best][-1]) for run in measured[1:]):
         return []
     text = "; ".join(f"by {unit} it is {labels}" for unit, labels in best.items())
     last = list(best)[-1]

@@ -18,6 +18,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import Run, batches, unknown_differences
+from slowstep.audit.sample_sizes import OTHER_SAMPLES
 from slowstep.audit.stated_size import claimed, contradicts, stated_speed_up
 from slowstep.settings.reported import Claim
 
@@ -31,7 +32,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     named, stated, doubt = _with_factor(claim, a, b), stated_speed_up(claim), doubt_of(claim, a, b, gain, unit)
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit, stated)),
+        *([] if doubt.startswith((UNKNOWN, BATCH, OTHER_SAMPLES)) else _unit_trap(claim, a, b, gain, unit, stated)),
         *beyond_bound(named, a, b, stated, sizes),
         *between_steps(named, a, b, gain, unit),
         *controls(named, a, b),

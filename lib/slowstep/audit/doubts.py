@@ -21,6 +21,7 @@ from slowstep.audit.equal_work import (
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, unknown_differences
+from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_of_sizes
 from slowstep.settings.reported import Claim
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
@@ -57,6 +58,8 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
         unit == TITLES["tokens_per_second"] and padding_differs(a, b)
     ):
         return PADDED
+    if gain and (other := other_samples(a, b, unit)):
+        return other
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
     # no other figure counts equal work
@@ -124,6 +127,8 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"What share of the tokens does a length of {short} cut off?")
     if doubt == PADDED:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
+    if doubt.startswith(OTHER_SAMPLES):
+        found.append(question_of_sizes(a, b))
     if doubt.startswith(BATCH):
         found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
     if doubt == DEVICES:

@@ -109,6 +109,8 @@ class Run:
     """Cells of its table that may say how it was made and were not read, by column."""
     beside: Mapping[str, float]
     """Numbers beside its figures that were not read, by column."""
+    remarks: Sequence[str]
+    """Words of its table that differ between repeats of one measurement, such as notes."""
     bases: Sequence[str]
     """Ratios to another row that its table does not state for it, as for the row that they are to."""
     left_open: Sequence[str]
@@ -304,6 +306,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         unread=row.unread,
         unknown=row.unknown,
         beside=row.beside,
+        remarks=row.remarks,
         bases=row.bases,
         left_open=row.questions,
         of_table=row.of_table,

@@ -68,9 +68,9 @@ def compared(audit: Audit) -> list[str]:
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
         devices = "" if same_devices(first, run) else f", on {counted_devices(run)} and {first.devices}"
         unknown = unknown_differences(first, run)
-        if unknown:
+        if unknown and not any(unknown.removesuffix(", which was not read") in doubt for doubt in doubts):
             doubts.append(f"they differ in {unknown}")
-        elif not devices and not changed(first.settings, run.settings):
+        elif not unknown and not devices and not changed(first.settings, run.settings):
             doubts.append("which settings differ is not given")
         text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' {read_by(unit)}{devices}"
         found.append(visible("; ".join([text, *dict.fromkeys(filter(None, doubts))])))

@@ -117,7 +117,8 @@ NAMES_OF_SETTINGS = (
 """Headers that name a setting in other words than transformers."""
 
 LENGTHS = {"seq len", "seqlen", "seq length", "sequence len", "sequence length", "max seq len", "max seq length"} | {
-    *("max sequence length", "context length", "context len", "context size", "ctx len", "block size", "max len")
+    *("max sequence length", "context length", "context len", "context size", "ctx len", "block size", "max len"),
+    *("context window", "ctx length", "ctx size", "n ctx", "max seqlen"),
 }
 """Headers that name the most tokens of a sample (`max_length`) in other words."""
 
