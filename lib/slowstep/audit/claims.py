@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slowstep.audit.confounded import confounded
+from slowstep.audit.confounded import beside_the_factor, confounded
 from slowstep.audit.differences import differences
 from slowstep.audit.disputed import disputed, gains_without
 from slowstep.audit.doubts import BATCH, UNKNOWN, doubt_of, questions_of
@@ -17,7 +17,7 @@ from slowstep.audit.noise import allowed_by_rounding, interval_of_repeats, left_
 from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run, batches, unknown_differences
+from slowstep.audit.run import Run, batches
 from slowstep.audit.sample_sizes import OTHER_SAMPLES
 from slowstep.audit.stated_size import claimed, contradicts, stated_speed_up
 from slowstep.settings.reported import Claim
@@ -46,9 +46,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     left_open = dispute or (left_open_by_noise(gain, stated, by_repeats) if gain and stated else "")
     contradicted = bool(gain and stated and not dispute and contradicts(gain, stated))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
-    also = unknown_differences(a, b, claim.factor)
-    if judgement is Judgement.HOLDS and also:
-        reason += f"; the two also differ in {also}"
+    if judgement is Judgement.HOLDS:
+        reason += beside_the_factor(claim, a, b)
     return Judged(
         claim=claim,
         judgement=judgement,

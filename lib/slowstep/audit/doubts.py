@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
+from slowstep.audit.device_words import counted_in
 from slowstep.audit.differences import changed
 from slowstep.audit.equal_work import (
     OF_A_DEVICE,
@@ -29,22 +30,6 @@ UNKNOWN = "this is a total time, and the figures don't say whether both runs did
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
 BATCH = "the figures don't say whether a step trains on as many samples in both"
 DEVICES = "the speeds are those of one device, and the figures don't say how many devices each was trained on"
-
-COUNTED = re.compile(
-    r"(?<![\w.])(?<!rtx )(?<!gtx )(?<!quadro )(?<!geforce )"
-    r"(\d{1,5})\s?[x×]?[\s_-]?(?:gpu|device|card|chip|node|tpu)s?(?![a-z])"
-    r"|(?:gpu|device)s?[\s_-]?([1-9]\d{0,4})(?!\d)",
-    re.IGNORECASE,
-)
-"""Words that count devices: `64 GPUs`, `run_gpu8`."""
-
-TIMES_A_DEVICE = re.compile(
-    r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?:nvidia |amd |google )?"
-    r"(?:(?:A(?:10|16|30|40|100|800|[2456]000|[45]500)|H(?:20|100|200|800)|B[123]00|V100|P(?:4|40|100)|T4|"
-    r"L(?:4|20|40)|GH200|GB[23]00|MI\d{2,3})(?!\d)|RTX|GTX|Quadro|TPU|GPU)",
-    re.IGNORECASE,
-)
-"""A number of devices before their name. `4x T5 layers` and `2 x L2 norm` count no devices."""
 
 COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[,;)]|\.(?!\d)|$))", re.IGNORECASE)
 """A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
@@ -90,12 +75,6 @@ def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
         of_text = counted_in(text)
         counts = [of_text, of_text | {*COMPARED.findall(text)}] if of_text else []
     return len(set().union(*counts)) > 1 and all(_of_one_device(r) for r in (a, b))
-
-
-def counted_in(words: str) -> set[str]:
-    """Return the numbers of devices that words tell."""
-    found = {number for each in COUNTED.findall(words) for number in each if number}
-    return found | {*TIMES_A_DEVICE.findall(words)}
 
 
 def _of_one_device(run: Run) -> bool:
