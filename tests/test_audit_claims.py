@@ -922,3 +922,46 @@ def test_a_lower_price_is_no_gain_of_a_factor(price: str, expected: Judgement) -
 
     assert expected is blamed.judgement
     assert ("the price of an hour (4, 2)" in plain.reason) == (price == "2.00")
+
+
+ONCE = "each was measured once"
+
+
+@pytest.mark.parametrize(
+    ("cells", "said", "factor", "expected", "told"),
+    [
+        (("10000.0", "10310.0"), "1.031", "torch_compile", Judgement.UNDECIDED, True),
+        (("10000.0", "10310.0"), ">1", "torch_compile", Judgement.UNDECIDED, True),
+        (("10000.0", "10310.0"), "1.031", None, Judgement.HOLDS, True),
+        (("10000.0", "9690.0"), "0.969", "torch_compile", Judgement.HOLDS, True),
+        (("10000.0", "10020.0"), 1, "torch_compile", Judgement.HOLDS, True),
+        (("10000.0", "10800.0"), "1.08", "torch_compile", Judgement.HOLDS, False),
+        (("10000 ± 20", "10310 ± 20"), "1.031", "torch_compile", Judgement.HOLDS, False),
+        (("10000.0 (n=5)", "10310.0 (n=5)"), "1.031", "torch_compile", Judgement.HOLDS, False),
+        (("10000.0", "10900.0"), "1.031", "torch_compile", Judgement.CONTRADICTED, False),
+    ],
+)
+def test_a_small_gain_of_single_runs_is_no_proof(
+    cells: tuple[str, str], said: object, factor: str | None, expected: Judgement, told: bool
+) -> None:
+    """Runs of one configuration differ by as much, whatever the digits: a gain is not put down to a factor then, and
+    what holds by such runs says so and asks how often they were measured."""
+    table = "run,torch_compile,tokens/s\na,false,{}\nb,true,{}\n".format(*cells)
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": factor, "speed_up": said}
+    found = report(table=table, claims=[claim])
+
+    assert expected is found.claims[0].judgement, found.claims[0].reason
+    assert told == (ONCE in found.claims[0].reason)
+    assert (told or expected is Judgement.UNDECIDED) == any("How often was 'b'" in q for q in found.first_questions)
+
+
+def test_rows_that_say_how_often_they_were_measured_are_no_single_runs() -> None:
+    """Rows that were repeated are judged by their repeats, and those of a column `seeds` are means."""
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": "torch_compile", "speed_up": "1.031"}
+    table = "run,torch_compile,seeds,tokens/s\na,false,{0},10000.0\nb,true,{0},10310.0\n"
+    once, often = (report(table=table.format(n), claims=[claim]).claims[0] for n in (1, 5))
+    speeds = (["10000", "10010", "9990"], ["10310", "10320", "10300"])
+    repeated = judged(*({"tokens_per_second": each} for each in speeds), "1.031")
+
+    assert [Judgement.UNDECIDED, Judgement.HOLDS] == [once.judgement, often.judgement]
+    assert (Judgement.HOLDS, False) == (repeated.judgement, ONCE in repeated.reason)

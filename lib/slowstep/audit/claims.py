@@ -13,7 +13,14 @@ from slowstep.audit.equal_work import FULL_LENGTH_ALIKE, OF_PRICE, equal_work, r
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
 from slowstep.audit.limits import between_steps, beyond_bound, controls
-from slowstep.audit.noise import allowed_by_rounding, interval_of_repeats, left_open_by_noise, noise_of_repeats
+from slowstep.audit.noise import (
+    SINGLE,
+    allowed_by_rounding,
+    interval_of_repeats,
+    left_open_by_noise,
+    noise_of_repeats,
+    rests_on_single_runs,
+)
 from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
@@ -44,10 +51,13 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     ]
     dispute = _dispute(claim, a, b, gain, stated) if gain and stated else ""
     left_open = dispute or (left_open_by_noise(gain, stated, by_repeats) if gain and stated else "")
+    single = rests_on_single_runs(a, b, gain)
+    gained = claim.factor and stated and stated.low >= 1
+    left_open = left_open or (SINGLE if single and gained else "")  # a small loss says that it costs little
     contradicted = bool(gain and stated and not dispute and contradicts(gain, stated))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
     if judgement is Judgement.HOLDS:
-        reason += beside_the_factor(claim, a, b)
+        reason += beside_the_factor(claim, a, b) + (f"; {SINGLE}" if single else "")
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -56,6 +66,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         unit=unit,
         findings=findings,
         questions=questions_of(claim, a, b, doubt),
+        by_single_runs=single,
     )
 
 

@@ -23,6 +23,7 @@ from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, unknown_differences
 from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_of_sizes
+from slowstep.audit.short_runs import FEW_STEPS, few_steps, question_of_steps
 from slowstep.settings.reported import Claim
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
@@ -55,7 +56,8 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     if not of_one and devices_unknown(a, b, claim.text):
         return DEVICES
     differ = changed(a.settings, b.settings).keys()
-    return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+    of_batch = _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+    return of_batch or (few_steps(a, b, unit) if gain else "")
 
 
 def _padding_explains(a: Run, b: Run) -> bool:
@@ -108,6 +110,8 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
     if doubt.startswith(OTHER_SAMPLES):
         found.append(question_of_sizes(a, b))
+    if doubt.startswith(FEW_STEPS):
+        found.append(question_of_steps(a, b))
     if doubt.startswith(BATCH):
         found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
     if doubt == DEVICES:

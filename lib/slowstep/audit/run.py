@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull
+from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull, says_spread
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
 from slowstep.audit.row_settings import row_settings
 from slowstep.audit.unclear_batches import with_batches
@@ -111,6 +111,10 @@ class Run:
     """Numbers beside its figures that were not read, by column."""
     remarks: Sequence[str]
     """Words of its table that differ between repeats of one measurement, such as notes."""
+    with_spread: bool
+    """True if a spread, or how often it was measured, stands beside one of its figures."""
+    rests_on: Mapping[str, float]
+    """The `steps` and the `seconds` that its pace rests on, and the steps that were `planned`, as far as known."""
     bases: Sequence[str]
     """Ratios to another row that its table does not state for it, as for the row that they are to."""
     left_open: Sequence[str]
@@ -307,6 +311,8 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         unknown=row.unknown,
         beside=row.beside,
         remarks=row.remarks,
+        rests_on=row.rests_on,
+        with_spread=row.with_spread or (not row.place and any(map(says_spread, row.figures.values()))),
         bases=row.bases,
         left_open=row.questions,
         of_table=row.of_table,

@@ -14,6 +14,7 @@ from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.noise import width_of
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import same_devices, unknown_differences
+from slowstep.audit.short_runs import few_steps
 from slowstep.settings.reported import Claim
 from slowstep.text.sentences import sentence
 from slowstep.text.visible import visible
@@ -63,6 +64,7 @@ def compared(audit: Audit) -> list[str]:
         claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
         doubts = [width_of(first, run, gain), doubt_of(claim, first, run, gain, unit), disputed(first, run, gain)]
         doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
+        doubts += [few_steps(first, run, unit)]
         beside = [beside_steps(r)[0] for r in (first, run)]
         doubts += [] if all(beside) else beside  # what both have is no reason to doubt a difference
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,15 @@ class Training:
         return max(1, OFF * self.total)
 
     @property
+    def rests_on(self) -> dict[str, float]:
+        """Return how many steps its bars show, in how many seconds, and how many they go up to."""
+        if self.stretches[0].counts != "step":
+            return {}
+        steps = sum(stretch.covered for stretch in self.stretches)
+        seconds = sum(epoch[-1].elapsed[-1] for epoch in self.epochs)
+        return {"steps": steps, "seconds": seconds, "planned": max(self.total, steps)}
+
+    @property
     def epochs(self) -> list[list[Stretch]]:
         """Return the bars from each beginning to the next; if there are several, each is an epoch."""
         found: list[list[Stretch]] = []
@@ -103,12 +112,13 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
     left_out, own = _with_ends(trainings, ends)
     found = [_row(training, end, known) for training, end in own]
+    rests_on = [{} if row[0] is end else training.rests_on for row, (training, end) in zip(found, own, strict=True)]
     if found and left_out:
         found[0][1].append(left_out)
     found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log, beside_box)]
     return [
-        {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
-        for figures, questions in found
+        {"label": path.stem, "figures": figures, "place": str(path), "questions": questions, "rests_on": steps}
+        for (figures, questions), steps in zip_longest(found, rests_on, fillvalue={})
     ]
 
 

@@ -80,6 +80,12 @@ class Stretch:
         """Return whether it goes from the beginning of its bar to the end."""
         return is_full(self.first, self.last, self.total)
 
+    @property
+    def covered(self) -> int:
+        """Return how many steps its bars show. What was done before the first of them counts as its clock allows."""
+        before = round(self.elapsed[0] / self.paces[0].seconds)
+        return self.last - self.first + min(self.first, max(1, before))
+
     def add(self, done: int, elapsed: int, pace: Pace) -> None:
         """Add the next bar."""
         self.last = done

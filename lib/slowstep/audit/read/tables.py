@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.figures import COMMA, parse
+from slowstep.audit.figures import COMMA, parse, says_spread
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
 from slowstep.audit.read.columns import (
@@ -170,6 +170,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         by_clocks = "seconds_per_epoch" if by_epoch else "seconds_per_step"
         doubt = other_steps(counters, header, texts)
         found = [_midway(_timed_by_clock(read_sums(row, by_epoch), by_clocks, doubt)) for row in found]
+        found = found if by_epoch else [row | _rests_on(row.get("at", ())) for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
@@ -210,6 +211,12 @@ def _timed_by_clock(row: dict[str, Any], quantity: str, doubt: str) -> dict[str,
     if pace and doubt:
         return row | {"questions": [*row["questions"], doubt], "by_clock": True}
     return row | {"figures": row["figures"] | {quantity: pace}, "by_clock": True} if pace else row
+
+
+def _rests_on(steps: Sequence[float]) -> dict[str, Any]:
+    """Return how many steps a course rests on; those of its first row are as many as of the next one."""
+    each = sorted({*steps})
+    return {"rests_on": {"steps": each[-1] - each[0] + min(each[0], each[1] - each[0])}} if len(each) > 1 else {}
 
 
 def _midway(row: dict[str, Any]) -> dict[str, Any]:
@@ -374,6 +381,9 @@ def _row(
         "beside": beside,
         "remarks": remarks,
         "sizes": sizes,
+        "with_spread": any(
+            says_spread(text) for (text, *_), one in zip(cells, held, strict=True) if one.kind in MEASURED
+        ),
     }
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
