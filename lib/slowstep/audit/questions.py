@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
+from slowstep.audit.arithmetic import loads_beside
 from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps
 from slowstep.audit.differences import changed
 from slowstep.audit.findings import times
@@ -32,6 +33,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
     """Return the questions on the whole report. Those on a claim are in its judgement."""
     return [
         *(_tokenising(runs) if described(settings) else []),
+        *_loading(runs),
         *_starting(runs),
         *_alike(runs),
         *_devices(runs),
@@ -65,6 +67,12 @@ def _tokenising(runs: Sequence[Run]) -> list[str]:
                 "it is drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
             ]
     return []
+
+
+def _loading(runs: Sequence[Run]) -> list[str]:
+    """Ask about loaders whose time is more than the step has left beside its other phases."""
+    each = [words for words in map(loads_beside, runs) if words]
+    return [f"Are {each[0]} hidden behind its steps, or waited for?"] if each else []
 
 
 def _starting(runs: Sequence[Run]) -> list[str]:

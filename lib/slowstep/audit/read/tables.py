@@ -143,7 +143,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
     held = ignored(held, clocks)
     held = named_once(held, header)
-    held = with_optimizer(held, header)
+    held, of_optimizer = with_optimizer(held, header, body)
     counters = _counters(header, body, held)  # after the phases, which are measured and hold no words
     elapsed: dict[int, list[float | None]] = {}
     if counters:
@@ -174,6 +174,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
+    if of_optimizer and own:
+        own[0] |= {"questions": [*own[0]["questions"], of_optimizer]}
     if own:
         names = [plain(cell[0]) for cell in header]
         own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, by_column(header, body))]}
