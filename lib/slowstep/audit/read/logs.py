@@ -236,6 +236,9 @@ def _own(inner: Sequence[Stretch], counted: bool, ended: bool) -> list[Stretch]:
     # a longer bar that is named as a training's is one, and what has no name beside it is a sampling or an evaluation
     longest = max((s.total for s in nameless), default=0)
     own = named if max((s.total for s in named), default=0) > longest else nameless
+    with_loss = {s.name for s in named if s.shows_loss}
+    if with_loss and not ended and not any(s.shows_loss for s in nameless):  # whatever its length
+        own = [s for s in named if s.name in with_loss]
     own = own or [s for s in by_steps if _of_training(s.name, counted)]
     # Trainer's own bar counts steps, and one of samples beside its last words is of what came before
     own = own or [s for s in inner if _of_training(s.name) and not ended]

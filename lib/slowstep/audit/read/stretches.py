@@ -69,6 +69,8 @@ class Stretch:
     """The count of each bar."""
     elapsed: array[int] = field(default_factory=lambda: array("q"))
     """The seconds that each bar showed as elapsed."""
+    shows_loss: bool = False
+    """True if a loss stands behind the pace of its bars, as a training's."""
 
     @property
     def counts(self) -> str:
