@@ -34,7 +34,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     findings = [f for run in found for f in arithmetic.of_run(run)]
     findings += [f for s in reported.sums for f in arithmetic.of_sum(s)]
     findings += [f for p in reported.percentages for f in arithmetic.of_percentage(p, found)]
-    against_physics = [f for run in found for f in _against_physics(run, sizes, reported.device)]
+    against_physics = [f for run in found for f in _against_physics(run, found, sizes, reported.device)]
     impossible = {f.where for f in against_physics}
     possible = [run for run in found if run.label not in impossible]
     findings += stated_ratios(found) + against_physics + unlike_neighbours(found)
@@ -62,10 +62,10 @@ def read_runs(settings: Settings) -> list[Run]:
     return runs(settings, rows(settings.reported or Reported()))
 
 
-def _against_physics(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+def _against_physics(run: Run, runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> list[Finding]:
     return [
         *physics.beyond_the_device(run, sizes, device),
-        *physics.beyond_the_batch(run),
+        *physics.beyond_the_batch(run, runs),
         *impossible_utilisation(run),
         *against_throughput(run, sizes, device),
     ]
