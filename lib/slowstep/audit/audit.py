@@ -51,6 +51,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
             *unchecked_ratios(found),
             *unlike_speeds(possible),
             *physics.batches_that_hold(found),
+            *physics.of_all_devices(found, reported.device),
             *physics.unknown(sizes),
             *physics.lengths(found, sizes, reported.device),
         ],

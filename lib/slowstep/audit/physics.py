@@ -178,13 +178,26 @@ def _beyond_memory(run: Run, sizes: Sizes | None, device: str | None) -> list[Fi
     alone = run.devices.high <= 1 and not run.elsewhere
     for name in (n for n in ("memory_allocated_gib", "memory_reserved_gib", "memory_used_gib") if n in run.given):
         used, what = run.given[name], BESIDE[name]
-        if peak and peak.memory and used.low > peak.memory * DECIMAL:
+        if peak and peak.memory and used.low > peak.memory * DECIMAL * max(1.0, run.devices.high):
             found.append(f"{used} {what} are more than the {peak.memory:g} GB that {device} has")
         elif sizes and alone and used.high * 2**30 < weight_bytes(run, sizes):
             found.append(
                 f"{used} {what} are less than the {weight_bytes(run, sizes) / 2**30:.3g} GiB of the weights alone"
             )
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
+
+
+def of_all_devices(runs: Sequence[Run], device: str | None) -> list[str]:
+    """Ask about memory that is more than one device has and that all of a row's devices can hold."""
+    peak = peak_of(device)
+    most = peak.memory * DECIMAL if peak and peak.memory else math.inf
+    each = [(run, name) for run in runs for name in run.given if name.startswith("memory_")]
+    return [
+        f"Are the {run.given[name]} {BESIDE[name]} of '{run.label}' those of all its {run.devices} devices? One has "
+        f"{peak.memory:g} GB"
+        for run, name in each
+        if most < run.given[name].low <= most * run.devices.high
+    ]
 
 
 def _beyond_compute(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:

@@ -37,6 +37,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_starting(runs),
         *_alike(runs),
         *_devices(runs),
+        *_nodes(runs),
         *named_devices(runs),
         *_micro_batches(runs),
         *_units(runs),
@@ -111,6 +112,18 @@ def _devices(runs: Sequence[Run]) -> list[str]:
         f"Was '{label}' trained on {c.devices} devices? {TITLES[c.quantity]} is {c.given}, and would be {c.follows} on "
         "one"
         for label, c in fits.items()
+    ]
+
+
+def _nodes(runs: Sequence[Run]) -> list[str]:
+    """Ask about costs that fit if the price of an hour is that of a node of several devices."""
+    counted = [(r, r.given["devices"].middle) for r in runs if "devices" in r.given]
+    fits = [(r, n, c) for r, n in counted for c in r.solved.contradictions if c.devices]
+    asked = [(r, n / max(c.ratio, 1 / c.ratio), c) for r, n, c in fits if max(c.ratio, 1 / c.ratio) < 0.9 * n]
+    return [
+        f"Is the price of an hour of '{r.label}' that of a node of {each:.0f} devices? Its {TITLES[c.quantity]} is "
+        f"{c.given}, and would be {c.follows} for one"
+        for r, each, c in asked
     ]
 
 

@@ -276,13 +276,16 @@ FITS = 0.03
 def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_file: bool) -> int:
     """Return the number of devices that would explain a contradiction; 0 if none would, or if they were counted.
 
-    - If they were counted, they explain a cost that is that of all while the price is that of one, or the reverse.
+    - If they were counted, they explain a cost that is that of all while the price is that of one or of a node, or the
+      reverse.
     - If not, so many devices would explain a throughput so many times that of one device's settings. In a file that a
       run left they would explain so many times fewer steps or seconds.
     """
     if devices := reported.get("devices"):
         of_price = {"cost", "price_per_hour"} <= c.among and devices.bounded
-        explains = of_price and any(each.meets(c.given) for each in (c.follows * devices, c.follows / devices))
+        # a price may be that of a device, or of a node of several
+        nodes = (n for n in range(2, round(devices.middle) + 1) if of_price and round(devices.middle) % n == 0)
+        explains = any(each.meets(c.given) for n in nodes for each in (c.follows * n, c.follows / n))
         return round(devices.middle) if explains else 0
     if "samples_per_step" in reported or c.follows.low <= 0 or c.given.low <= 0:
         return 0
