@@ -6,14 +6,15 @@ import codecs
 import functools
 import html
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
 from slowstep.audit.read.durations import duration
 from slowstep.audit.read.few_steps import OF_MIDDLE, of_few
-from slowstep.audit.read.other_work import OF_EVALUATION
+from slowstep.audit.read.header_scales import scaled
+from slowstep.audit.read.other_work import OF_EVALUATION, OF_LOADING
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
@@ -29,6 +30,9 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
     *("current", "curr", "running", "in"),
 }
 """Words of a header that change nothing about its unit."""
+
+ONE_TIME = {"record", "item", "example", "ex"}
+"""Things that are samples in a ratio, and something else beside `time` alone: the time of a record is the best one."""
 
 BEHIND = re.compile(r" (?:total|overall|global|train|training)$")
 """Words behind a unit that change nothing about it: `img/s total`."""
@@ -245,7 +249,7 @@ def column(header: str, settings: set[str]) -> Column:
     bracketed = _bracketed(text)
     rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
     words = re.split(r"[\s_]+", rest.replace("/", " / "))
-    if OF_EVALUATION.search(rest) or OF_EVALUATION.search(bracketed):  # no speed of training
+    if any(map(OF_EVALUATION.search, (rest, bracketed))) or OF_LOADING.search(bracketed):  # no speed of training
         return Column("open")
     if of_few(bracketed):
         return Column("open")
@@ -292,11 +296,7 @@ def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
         found = ratio(" ".join(words))
         words = words[1:] if words[0].rstrip(":,") in DESCRIBED else []
     found = found or ratio(BEHIND.sub("", rest))
-    many = re.fullmatch(r"(?:in |[x×] ?)?(k|thousands?|m|millions?|1e3|1e6|10\^3|10\^6|1,?000|1,?000,?000)", bracketed)
-    if found and many:
-        million = many[1].startswith("m") or many[1].endswith("6") or many[1].count("0") == 6
-        return replace(found, scale=found.scale * (1e6 if million else 1e3))
-    return found
+    return scaled(found, bracketed) if found else None
 
 
 def _timed(unit: str, words: list[str]) -> Unit | None:
@@ -308,6 +308,8 @@ def _timed(unit: str, words: list[str]) -> Unit | None:
         *words, unit = words
     said = " ".join(w for w in words if w not in DESCRIBED | TIMED_WORDS)
     thing = re.sub(r"^(?:time)?\s*(?:/|per\b)\s*", "", said.replace("time/", "/")).strip()
+    if thing in ONE_TIME and "/" not in said and "per" not in said.split():
+        return None
     several = re.fullmatch(r"(?:it|s|[a-z]+[^s])s", thing) and THINGS.get(thing) and not said.startswith(("/", "per"))
     found = ratio(f"{unit}/{thing}") if unit in TIMES and thing and not several else None
     return found if found and found.quantity.startswith("seconds_per") else None
