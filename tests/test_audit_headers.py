@@ -370,3 +370,27 @@ def test_the_time_of_a_record_is_none_of_a_sample(header: str, known: bool) -> N
     (run,) = audit(validate({"name": "own", "reported": {"table": table}}, "own")).runs
 
     assert known is ("seconds_per_sample" in run.given)
+
+
+@pytest.mark.parametrize("arrow", ["↑", " ↑", " (↑)", "⇧"])
+def test_an_arrow_says_what_is_better_and_no_unit(arrow: str) -> None:
+    """As papers have it; a word of what is still to be measured is an empty cell."""
+    table = f"run,Throughput (tok/s){arrow}\na,41200\nb,55100\nc,TBD\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert [["tokens_per_second"], ["tokens_per_second"], []] == [[*run.given] for run in found.runs]
+
+
+@pytest.mark.parametrize("header", ["num_epochs", "n epochs", "# epochs", "epochs"])
+def test_a_third_of_the_epochs_is_known_by_its_names(header: str) -> None:
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": "2.94", "quantity": "hours"}
+    table = f"run,{header},hours\na,3,10.0\nb,1,3.4\n"
+    found = audit(validate({"name": "own", "reported": {"table": table, "claims": [claim]}}, "own"))
+
+    assert Judgement.CONTRADICTED is found.claims[0].judgement
+
+
+@pytest.mark.parametrize("cell", ["fast", "soon", "4l2"])
+def test_another_word_is_no_figure(cell: str) -> None:
+    with pytest.raises(SettingsError, match=":3:2: tokens/s: "):
+        audit(validate({"name": "own", "reported": {"table": f"run,tokens/s\na,41200\nb,{cell}\n"}}, "own"))

@@ -59,6 +59,7 @@ ALIASES = (
     | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
     | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency"), "scaling_efficiency")
     | {f"{of} {b}": "samples_per_step" for of in ("global", "effective", "eff.", "eff", "total") for b in BATCHES}
+    | dict.fromkeys(("num epochs", "n epochs", "number of epochs", "# epochs"), "epochs")
     | dict.fromkeys(("$/hour", "$/h", "$/hr", "usd/hour", "usd/h", "price/hour", "price/h"), "price_per_hour")
 )
 """Headers that name a figure in other words than the kit's."""
@@ -163,6 +164,12 @@ ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,5});")
 NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan")
 """Cells without a figure in a column of figures."""
 
+NOT_YET = ("tbd", "tba", "todo", "?", "pending", "running", "wip")
+"""Cells of figures that are still to be measured."""
+
+BETTER = re.compile(r"\s*(?:[(\[]\s*)?[↑↓⬆⬇⇧⇩]+\s*(?:[)\]])?$")
+"""An arrow at the end of a header, which says what is better."""
+
 
 class Unreadable(ValueError):
     """An error of reading, with the line and column, and what to do."""
@@ -229,7 +236,7 @@ MEASURED = ("figure", "timed", "phase")
 
 def column(header: str, settings: set[str]) -> Column:
     """Return the meaning of a column by the words and the unit of its header; `settings` are the known settings."""
-    text = re.sub(r"\s+", " ", plain(header).lower())
+    text = BETTER.sub("", re.sub(r"\s+", " ", plain(header).lower()))
     name = text.replace(" ", "_")
     if text in LABELS | RUN_NAMES:
         return Column("label")
@@ -332,7 +339,7 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
     lasting, found = duration(text, held.name) if timed else None, CELL.match(text)
     if not lasting and (not found or not text):
-        if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
+        if held.kind in MEASURED and text.lower() not in (*NOTHING, *NOT_YET) and not OUT_OF_MEMORY.search(text):
             raise ValueError(f"expected a number, found '{text}'")
         return None
     number, tail = lasting or found.groups()

@@ -47,6 +47,7 @@ from slowstep.audit.read.meanings import (
 from slowstep.audit.read.measures import number
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
+from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated
 from slowstep.audit.read.step_counts import other_steps, steps_along
 from slowstep.audit.read.sums_so_far import read_sums
@@ -292,11 +293,11 @@ def _counts_up(name: str, group: Sequence[dict[str, Any]]) -> bool:
     return any(texts == [str(first + i) for i in range(len(texts))] for first in (0, 1) if len(texts) + first > 2)
 
 
-def _are_alike(group: Sequence[dict[str, Any]]) -> bool:
-    """Return whether the figures of rows may be those of repeats: none is half as large again as another one."""
+def _are_alike(group: Sequence[dict[str, Any]], ratio: float = REPEATED_TO) -> bool:
+    """Return whether the figures of rows may be those of repeats: none is a `ratio` as large as another one."""
     for name in measured_in(group[0]):
         each = [parse(row["figures"][name]).middle for row in group if name in row["figures"]]
-        if min(each) * REPEATED_TO < max(each):
+        if min(each) * ratio < max(each):
             return False
     return True
 
@@ -306,6 +307,7 @@ def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
     If their figures are too far apart for repeats, numbers beside them with decimals in which they differ are settings.
     """
+    rows = [row for group in _groups(rows) for row in apart_by_remarks(group, _are_alike, REPEATED_TO)]
     groups = _groups(rows)
     far = [group for group in groups if len(group) > 1 and not _are_alike(group)]
     sizes = {name for group in far for name in group[0]["sizes"] if len({row["sizes"].get(name) for row in group}) > 1}
@@ -313,7 +315,7 @@ def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         said = [{name: text for name, text in row["sizes"].items() if name in sizes} for row in rows]
         groups = _groups([row | {"unknown": row["unknown"] | own} for row, own in zip(rows, said, strict=True)])
     found = [group[0] if len(group) == 1 else _joined(group) for group in groups]
-    return [{name: value for name, value in row.items() if name != "sizes"} for row in found]
+    return [{name: value for name, value in row.items() if name not in ("sizes", "told")} for row in found]
 
 
 def _groups(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -343,6 +345,7 @@ def _row(
     sizes: dict[str, str] = {}
     beside: dict[str, float] = {}
     remarks: list[str] = []
+    told: dict[str, str] = {}
     bases = [one.name for (text, *_), one in zip(cells, held, strict=True) if one.kind == "stated" and is_base(text)]
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
@@ -355,6 +358,7 @@ def _row(
             sizes[shortened(plain(name))] = shortened(plain(text))
         elif one.kind in ("ignored", "open") and is_word(plain(text)):
             remarks.append(shortened(plain(text)))
+            told[shortened(plain(name))] = shortened(plain(text))
         if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None and math.isfinite(value):
             beside[shortened(plain(name))] = value
         if one.kind in ("label", "factor", "ignored"):
@@ -382,6 +386,7 @@ def _row(
         "questions": [],
         "beside": beside,
         "remarks": remarks,
+        "told": told,
         "sizes": sizes,
         "with_spread": any(
             says_spread(text) for (text, *_), one in zip(cells, held, strict=True) if one.kind in MEASURED
