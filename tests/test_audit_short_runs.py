@@ -94,3 +94,24 @@ def test_all_the_time_of_a_run_is_that_of_its_steps() -> None:
     table = "run,steps,samples/step,hours\na,10,512,2.0\nb,10,512,1.0\n"
 
     assert Judgement.HOLDS is report({"speed_up": "2.0", "quantity": "hours"}, table=table).claims[0].judgement
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ([f"step {n}/1000 | loss 7.1 | 66,000 tok/s" for n in (1, 2, 3, 4)], False),
+        ([f"step {n} | loss 7.1 | 66,000 tok/s" for n in (10, 20, 30)], True),
+        ([f"epoch {e} iter {n} | 66,000 tok/s" for e in range(5) for n in (5, 10)], True),
+        ([f"epoch {e} step 8 | 66,000 tok/s" for e in range(5)], True),
+        ([f"step 1,{n}00 | 66,000 tok/s" for n in range(3)], True),
+        ([f"step: 0.1{n} | 66,000 tok/s" for n in range(3)], True),
+        (["loss 7.1 | 66,000 tok/s"] * 3, True),
+    ],
+)
+def test_lines_count_the_steps_that_a_speed_rests_on(tmp_path: Path, lines: list[str], holds: bool) -> None:
+    """Over all epochs; where they count none, nobody knows."""
+    for name, text in (("a", [f"step {n} | 41,200 tok/s" for n in (100, 200, 300)]), ("b", lines)):
+        (tmp_path / f"{name}.log").write_text("\n".join(text))
+    (claim,) = report({"speed_up": "1.60"}, files=[str(tmp_path / f"{name}.log") for name in "ab"]).claims
+
+    assert holds is (claim.judgement is Judgement.HOLDS), claim.reason

@@ -74,6 +74,30 @@ class LineSources:
         return ""
 
 
+STEP = re.compile(
+    r"(?<![a-z])(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?)\b\W{0,3}(\d[\d,]{0,14})(?!\d*\.\d|[\d,]*\s?(?:m?s\b|/s))",
+    re.IGNORECASE,
+)
+"""The count of a step in a line: `step 10`, `iter: 30/1000`."""
+
+
+@dataclass
+class StepCount:
+    """How many steps the lines count that say a speed. Where a count falls, another epoch or run began."""
+
+    counted: int = 0
+    last: int = 0
+    line: int = -1
+
+    def add(self, line: str, at: int) -> None:
+        """Add a line with its number, once."""
+        found = STEP.search(line) if at != self.line else None
+        if found:
+            now, self.line = int(found[1].replace(",", "")), at
+            self.counted += now - self.last if now > self.last else now
+            self.last = now
+
+
 def far_apart(title: str, values: Sequence[str]) -> str:
     """Ask about the values of a few lines that are far apart. The first of them may hold the start."""
     few = values[1:] if 2 < len(values) < FEWEST else ()

@@ -20,7 +20,7 @@ from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
 from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
-from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
+from slowstep.audit.read.spoken_speeds import SPEEDS, Spoken, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
 from slowstep.audit.relations import TITLES
 from slowstep.text.sentences import capitalised
@@ -115,7 +115,10 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     rests_on = [{} if row[0] is end else training.rests_on for row, (training, end) in zip(found, own, strict=True)]
     if found and left_out:
         found[0][1].append(left_out)
-    found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log, beside_box)]
+    found = found or [(figures, []) for _, figures in ends]
+    if not found:
+        spoken = _spoken(path, log, beside_box)
+        found, rests_on = [(spoken.figures, spoken.questions)], [{"steps": spoken.steps} if spoken.steps else {}]
     return [
         {"label": path.stem, "figures": figures, "place": str(path), "questions": questions, "rests_on": steps}
         for (figures, questions), steps in zip_longest(found, rests_on, fillvalue={})
@@ -181,11 +184,11 @@ def _counts_all(end: dict[str, Any], training: Training) -> bool:
     return math.isfinite(steps_of(end)) and counts_as_many(end, training.total, of_epoch, OFF)
 
 
-def _spoken(path: Path, log: Scanned, beside_box: bool) -> tuple[dict[str, Any], list[str]]:
+def _spoken(path: Path, log: Scanned, beside_box: bool) -> Spoken:
     """Return the speeds that lines say in words, and questions; Unreadable, with what was found, if they say none."""
     spoken = spoken_speeds(line for line in lines_of(path) if not (beside_box and IN_BOX.match(line)))
     if any(map(SPEEDS.fullmatch, spoken.figures)):
-        return spoken.figures, spoken.questions
+        return spoken
     names = list(dict.fromkeys(repr(stretch.name) if stretch.name else "without a name" for stretch in log.stretches))
     bars = f"no bar of tqdm over training steps (but bars {', '.join(names[:MANY])})" if names else ""
     unclear = [*(f"It has {text}" for text in spoken.unclear.values()), *map(capitalised, spoken.questions)]

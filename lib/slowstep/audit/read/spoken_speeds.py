@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from slowstep.audit.read.columns import Column, column, figure
 from slowstep.audit.read.courses import middle
-from slowstep.audit.read.line_sources import LineSources, far_apart
+from slowstep.audit.read.line_sources import LineSources, StepCount, far_apart
 from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.other_work import (
     MESSAGE_BEFOREHAND,
@@ -176,6 +176,8 @@ class Spoken:
     """Names of speeds that could mean several things, or have no unit, each with what was found and the question."""
     questions: list[str] = field(default_factory=list)
     """Questions about quantities that are said in several ways."""
+    steps: int = 0
+    """How many steps its lines count; 0 if they count none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +203,7 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     of_agents = 0
     of_training: set[int] = set()
     sources: dict[tuple[str, str], LineSources] = {}
+    steps = StepCount()
     for i, line in enumerate(lines):
         says_speed, of_evaluation, says_agents = _kind(DIGITS.sub("0", line))
         of_agents += says_agents
@@ -221,6 +224,7 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
                 key = (key[0], f"{key[1]} again")
             found.setdefault(key, []).append((i, said.known[1]))
             if SPEEDS.fullmatch(key[0]):
+                steps.add(line, i)
                 sources.setdefault(key, LineSources()).add(line[:LONGEST])
             if not OF_THE_START.search(line):
                 shown.setdefault(key, said.shown)
@@ -242,6 +246,7 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
         spoken.unclear = once | spoken.unclear
     for key in of_steps & several.keys() if of_agents >= FEWEST else ():
         spoken.questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
+    spoken.steps = steps.counted
     courses: dict[str, list[str]] = {}
     for quantity in dict.fromkeys(quantity for quantity, _ in several):
         by_name = {name: values for (of, name), values in several.items() if of == quantity}
