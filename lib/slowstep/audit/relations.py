@@ -284,8 +284,10 @@ def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_fi
     if devices := reported.get("devices"):
         of_price = {"cost", "price_per_hour"} <= c.among and devices.bounded
         # a price may be that of a device, or of a node of several
-        nodes = (n for n in range(2, round(devices.middle) + 1) if of_price and round(devices.middle) % n == 0)
-        explains = any(each.meets(c.given) for n in nodes for each in (c.follows * n, c.follows / n))
+        ratio = max(c.ratio, 1 / c.ratio) if of_price and c.ratio else 0.0
+        nodes = round(ratio) if 1 < ratio <= devices.middle else 0
+        many = [devices, *([exact(nodes)] if nodes > 1 and round(devices.middle) % nodes == 0 else [])]
+        explains = of_price and any(each.meets(c.given) for n in many for each in (c.follows * n, c.follows / n))
         return round(devices.middle) if explains else 0
     if "samples_per_step" in reported or c.follows.low <= 0 or c.given.low <= 0:
         return 0
