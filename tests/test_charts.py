@@ -16,10 +16,13 @@ import pytest
 from simulated import around, block, contrast, pairs, record
 from slowstep.investigation.results import Measured
 from slowstep.judgement.bounds import Bound
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.remaining import Remaining
+from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import throughput
 from slowstep.judgement.verdict import before_trial, judge
 from slowstep.records import PHASES, Block, Operator, ProfileRecord, Status, TrialRecord
-from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, operators, rank_times
+from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, operators, rank_times, remaining
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import Table
 from slowstep.report.contrast import contrast as contrast_of
@@ -99,6 +102,17 @@ def test_a_large_share_that_is_not_certain_is_not_hidden(data: tuple[float, floa
     baseline = SimpleNamespace(facts=SimpleNamespace(shares=dict.fromkeys(PHASES, small) | {"data": span}))
 
     assert lost_time([], baseline, 0.05).empty == (said or NOTHING_LOST)
+
+
+def test_the_adopted_run_is_not_said_to_lose_nothing_where_that_is_not_certain() -> None:
+    """Its few steps decide no more than the baseline's do, and could miss what comes rarely."""
+    share = Interval(mean=0.15, lower=0.02, upper=0.33, p=1.0, n=12)
+    missed = "a stall rarer than one in 17 steps could have been missed"
+    few = Remaining(overrides={}, ratio=1.3, looked_at=list(PHASES), missed=missed)
+    wait = Suspect(phase="data", share=share, why="it trains nothing")
+
+    assert remaining(few).empty == f"{NOTHING_LOST} A stall rarer than one in 17 steps could have been missed."
+    assert "Data wait takes 15 % [2.0, 33]" in remaining(replace(few, perhaps=[wait])).empty
 
 
 # -- arms --

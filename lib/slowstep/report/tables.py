@@ -22,7 +22,9 @@ from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.text.numbers import percent
 from slowstep.text.phases import PHASE_NAMES
+from slowstep.text.sentences import sentence
 from slowstep.wording.lost import gain_without
+from slowstep.wording.remaining import not_certain
 from slowstep.wording.words import (
     NOT_MEASURED,
     duration,
@@ -366,7 +368,8 @@ def remaining(found: Remaining | None) -> Table:
         return Table(
             [], empty="Not known: nothing is adopted, or it was not profiled, for want of time or by a failure."
         )
-    return _lost_time(found.suspects, NOTHING_LOST)
+    nothing = f"{NOTHING_LOST} {sentence(found.missed)}" if found.missed else NOTHING_LOST
+    return _lost_time(found.suspects, not_certain(found) or nothing)
 
 
 def settings_table(loaded: Loaded) -> Table:
