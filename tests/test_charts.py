@@ -13,9 +13,10 @@ import nbformat
 import plotly.graph_objects as go
 import pytest
 
-from simulated import around, block, contrast, pairs, record
+from simulated import around, block, contrast, facts, pairs, record
 from slowstep.investigation.results import Measured
 from slowstep.judgement.bounds import Bound
+from slowstep.judgement.comparison import result_of
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
@@ -29,8 +30,9 @@ from slowstep.report.contrast import contrast as contrast_of
 from slowstep.report.contrast import text_on
 from slowstep.report.html import render
 from slowstep.report.tables import NOTHING_LOST
+from slowstep.report.tables import facts as table_of_facts
 from slowstep.settings import Settings
-from slowstep_probe.measured import OfRank
+from slowstep_probe.measured import Memory, OfRank, Telemetry
 
 UNLIKE = [{"rank": "0", "forward": "50 %", "memory": "1 GiB"}, {"rank": "1", "saving": "7 %", "memory": "2 GiB"}]
 """Rows of different keys."""
@@ -113,6 +115,34 @@ def test_the_adopted_run_is_not_said_to_lose_nothing_where_that_is_not_certain()
 
     assert remaining(few).empty == f"{NOTHING_LOST} A stall rarer than one in 17 steps could have been missed."
     assert "Data wait takes 15 % [2.0, 33]" in remaining(replace(few, perhaps=[wait])).empty
+
+
+@pytest.mark.parametrize(
+    ("by_turns", "others", "told"),
+    [(True, 0, True), (False, 0, False), (True, 1, False), (True, None, False)],
+    ids=["alone", "beside the other arm", "beside another process", "not known"],
+)
+def test_memory_in_use_on_a_device_is_told_of_a_trial_that_had_it_alone(
+    by_turns: bool, others: int | None, told: bool
+) -> None:
+    """The device counts what all processes hold there, and a run that takes 26 GiB needs no card of 52."""
+    measured = record(pairs(around(0.0)), by_turns=by_turns)
+    seen = [replace(p, baseline=replace(p.baseline, telemetry=Telemetry(others=others))) for p in measured.pairs]
+    held = replace(measured.baseline, memory=Memory(reserved=25 << 30, device=52 << 30))
+    baseline = SimpleNamespace(
+        facts=facts(),
+        reading=result_of(seen),
+        record=replace(measured, pairs=seen, baseline=held),
+        fails="",
+        noise=None,
+        block_length=None,
+        peak=None,
+        mfu=None,
+    )
+    shown = {row["figure"]: row["value"] for row in table_of_facts(baseline).rows}
+
+    assert told is ("52.00 GiB" == shown.get("device memory in use"))
+    assert "25.00 GiB" == shown["peak memory reserved"]
 
 
 # -- arms --
