@@ -463,6 +463,16 @@ def test_a_wait_that_few_steps_do_not_decide_is_neither_a_loss_nor_none() -> Non
     assert [] == perhaps_suspects(facts(SHARES | {"data": 0.15, "other": 0.0}, noise=0.01), MINIMUM)
 
 
+def test_time_at_a_line_that_may_take_more_than_it_was_seen_to_take_is_open() -> None:
+    """A few looks at the stack place 4 % of the time at a line between the phases: it may be 5 %, and it may be 3."""
+    steps = facts(
+        HEALTHY | {"other": 0.06}, noise=0.01, profile=profiled(places={"other": {"train.py:7 in main": 0.04}})
+    )
+
+    assert [] == suspects(steps, MINIMUM)
+    assert ["other"] == [one.phase for one in perhaps_suspects(steps, MINIMUM)]
+
+
 def test_an_undecided_wait_is_told_and_not_denied(waits: Suspect) -> None:
     """Nobody is told that nothing is lost where a third of the time may be."""
     clear = Remaining(overrides={}, ratio=1.3, looked_at=list(PHASES))
