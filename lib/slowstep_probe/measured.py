@@ -170,9 +170,9 @@ class Steps:
 class Memory:
     """Peaks in bytes, and the limit of one of them.
 
-    allocated = the need of training; reserved = what the allocator took; device = the device as a whole; host = the
-    host; limit = the memory there is for `peak`. `retries` counts how often the allocator found no memory, gave back
-    what it kept, and tried again, which makes a step slow long before it fails.
+    allocated = the need of training; reserved = what the allocator took; device = the device as a whole, with what
+    other processes hold there; host = the host; limit = the memory there is for `peak`. `retries` counts how often the
+    allocator found no memory, gave back what it kept, and tried again, which makes a step slow long before it fails.
     """
 
     allocated: int | None = None

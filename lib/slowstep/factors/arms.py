@@ -92,6 +92,11 @@ class Contrast:
         """Return the periodic events that count in the comparison, even if they are rare."""
         return frozenset(f.event for f, _ in (*self.levels, *self.against) if f.event)
 
+    @property
+    def touches(self) -> frozenset[str]:
+        """Return the phases that the change acts on, on any device."""
+        return frozenset().union(*(f.touches for f, _ in (*self.levels, *self.against)))
+
     def touched(self, device: str) -> frozenset[str]:
         """Return the phases that the change can touch on `device` ('cpu' or 'cuda')."""
         return frozenset().union(*(f.touched(device) for f, _ in (*self.levels, *self.against)))

@@ -36,7 +36,7 @@ from slowstep.judgement.run_facts import (
     periodic_event_shares,
 )
 from slowstep.judgement.stopping import StopRule
-from slowstep.judgement.suspects import PASSES, Suspect, suspects
+from slowstep.judgement.suspects import PASSES, Suspect, perhaps_suspects, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.live_trial import DISCARDED, START_UP
@@ -393,6 +393,8 @@ class Evidence:
             ratio=change.verdict.effect.ratio,
             looked_at=[phase for phase in PHASES if told_by_peak or phase not in PASSES],
             suspects=suspects(facts, self.settings.budget.minimum_effect),
+            perhaps=perhaps_suspects(facts, self.settings.budget.minimum_effect),
+            missed="" if facts.sees_stalls(facts.evidence) else facts.evidence.missed,
         )
 
     def _peak_flops(self, change: Measured) -> float | None:

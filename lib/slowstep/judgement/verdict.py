@@ -12,7 +12,7 @@ from slowstep.factors.factor import show, show_all
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, ComparisonResult, Reading, result_of
-from slowstep.judgement.controls import moved_controls
+from slowstep.judgement.controls import moved_controls, uncovered_waits
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
@@ -215,10 +215,12 @@ def judge(
     missing = _missing_change(contrast, record)
     if missing:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
-    moved = moved_controls(record.pairs, contrast.touched(device))
+    moved = moved_controls(record.pairs, contrast.touched(device), _overlaps(record, device))
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
+    uncovered = map(str, uncovered_waits(record.pairs, contrast.touches))
+    verdict = replace(verdict, warnings=[*uncovered, *verdict.warnings])
     if prior.meaning is Meaning.EXACT:
         if twins is not None and losses.same(twins) is False:
             verdict = replace(verdict, warnings=[*verdict.warnings, BY_CHANCE])
@@ -303,6 +305,15 @@ def _failed_status(record: ComparisonRecord) -> Status:
 
 def _status_text(trial: TrialRecord) -> str:
     return f"{trial.status}: {trial.reason}" if trial.status is not Status.NOT_TESTABLE else trial.reason
+
+
+def _overlaps(record: ComparisonRecord, device: str) -> bool:
+    """Return whether batches may be made ready beside training: on a processor alone, loader workers have to do that.
+
+    A loader that nobody saw may have some, or threads.
+    """
+    workers = {trial.observed.get("dataloader_num_workers") for trial in (record.baseline, record.treatment)}
+    return device != "cpu" or workers != {0}
 
 
 def _by_the_loader(contrast: Contrast) -> bool:

@@ -42,15 +42,12 @@ from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course, perhaps, surely
 from slowstep.wording.held_back import busy, quota
-from slowstep.wording.remaining import remains
+from slowstep.wording.remaining import looked_at_again, remains
 from slowstep.wording.still_open import more_lost
 from slowstep.wording.words import SIGNS, change_of_job, duration, effect, share, size
 
 FEWER = 0.05
 """The part of its tokens that a sample must lose for that to be said beside a job's hours."""
-
-NOTHING_LEFT = "Looked at once more with that, no phase of the run loses time that is worth a change."
-"""What is said where the adopted configuration was profiled and has no suspect."""
 
 NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be faster."
 """What is said where causes are known and nothing is adopted."""
@@ -250,14 +247,13 @@ class Overview:
         if adopted is None:
             return ""
         pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
-        left = self.decision.remaining
-        nothing = f" {NOTHING_LEFT}" if left is not None and left.loses_nothing else ""
+        looked = f" {said}" if (said := looked_at_again(self.decision.remaining)) else ""
         if self.single:
             return (
                 f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since this "
-                f"change was not picked by these pairs.{nothing}"
+                f"change was not picked by these pairs.{looked}"
             )
-        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{nothing}"
+        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{looked}"
 
     @property
     def remains(self) -> list[str]:
