@@ -10,6 +10,7 @@ import pytest
 from simulated import block
 from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project, unknown
+from slowstep.judgement.run_facts import periodic_event_shares
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.settings.command import Command
@@ -58,7 +59,7 @@ def job(quick: Settings) -> Settings:
 
 def test_all_costs_are_in(job: Settings) -> None:
     """Start-up, compilation, steps, saves and evaluations are all part of the job's time, and add up to it."""
-    events = EventRecord(seconds={"save": [2.0, 4.0], "evaluate": [10.0]})
+    events = EventRecord(seconds={"save": [3.0, 2.0, 4.0], "evaluate": [10.0]})
     found = project(job, EVEN, events)
 
     assert {
@@ -69,6 +70,28 @@ def test_all_costs_are_in(job: Settings) -> None:
         "evaluating": 3 * 10.0,
     } == pytest.approx(found.parts)
     assert sum(found.parts.values()) == pytest.approx(found.seconds)
+
+
+def test_what_an_event_costs_once_counts_once(job: Settings) -> None:
+    """A pass that is compiled in the first evaluation is no part of each, nor does it grow with the data set.
+
+    Of 8 samples an evaluation takes 2 s, of these 1.2 s to start; of 80 it takes 1.2 s and ten times the rest.
+    """
+    events = EventRecord(
+        seconds={"evaluate": [22.0, 2.0, 2.0]}, samples={"evaluate": 8}, fixed={"evaluate": [21.2, 1.2, 1.2]}
+    )
+    found = project(override(job, {"dataset.eval_samples": 80}), EVEN, events)
+    shares = periodic_event_shares(override(job, {"dataset.eval_samples": 80}), EVEN_BLOCKS, events)
+
+    assert found.parts["evaluating"] == pytest.approx(3 * 9.2 + 20.0)
+    assert shares["evaluate"] == pytest.approx(9.2 / 250 / (1.0 + 9.2 / 250))
+
+
+def test_a_record_that_tells_no_fixed_seconds_is_scaled_as_a_whole(job: Settings) -> None:
+    """It is an older one, or one of an evaluation of few batches."""
+    events = EventRecord(seconds={"evaluate": [2.0, 2.0]}, samples={"evaluate": 8})
+
+    assert project(override(job, {"dataset.eval_samples": 80}), EVEN, events).parts["evaluating"] == 3 * 20.0
 
 
 def test_stalled_blocks_count_by_their_time(job: Settings) -> None:

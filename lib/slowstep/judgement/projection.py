@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.judgement.comparison import LOOKS, launches
+from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
-from slowstep.settings.periodic_events import is_rare, occurrences, of_whole, steps_between
+from slowstep.settings.periodic_events import is_rare, occurrences, steps_between
 
 START_UP = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
@@ -108,9 +109,11 @@ def project(
     for event, name in (("save", "saving"), ("evaluate", "evaluating")):
         if not is_rare(settings.run, event):
             continue  # the measured steps include it
-        seconds = _seconds_beside_blocks(blocks, settings, event) or _seconds_alone(events, settings, event)
+        by_itself = measured_alone(settings.run, events, event)
+        seconds = _seconds_beside_blocks(blocks, settings, event) or (by_itself and by_itself.mean)
         if seconds is not None:
-            parts[name] = occurrences(settings.run, event, steps) * seconds
+            times = occurrences(settings.run, event, steps)
+            parts[name] = times * seconds + (by_itself.once if by_itself and times else 0.0)
         elif events and (why := events.failed.get(event) or events.failed.get("launch")):
             assumed.append(f"{name} is taken to cost nothing, as it could not be measured ({why})")
     rest = sum(parts.values()) - training
@@ -184,14 +187,6 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     whole = [b for pair in pairs for b in pair]
     pace = sum(b.seconds for b in whole) / sum(amount(b) for b in whole)
     return pace, math.hypot(interval(paces).half, pace * one_launch())
-
-
-def _seconds_alone(events: EventRecord | None, settings: Settings, event: str) -> float | None:
-    """Return the mean seconds of an occurrence in the baseline, measured on its own; None if there are none."""
-    seconds = events.seconds.get(event) if events else None
-    if not seconds:
-        return None
-    return sum(seconds) / len(seconds) * of_whole(settings.run, events.samples.get(event))
 
 
 def _seconds_beside_blocks(blocks: Sequence[Block], settings: Settings, event: str) -> float | None:

@@ -60,10 +60,13 @@ def steps_between(run: Run, event: str, samples_per_step: float) -> float | None
     return None
 
 
-def of_whole(run: Run, seen: int | None) -> float:
-    """Return how many times as large as an evaluation of `seen` samples the job's own is; 1 for a save."""
+def of_whole(run: Run, seconds: float, seen: int | None, fixed: float = 0.0) -> float:
+    """Return the seconds of the job's own evaluation, where one of `seen` samples takes `seconds`.
+
+    Of these the `fixed` ones do not grow with the samples. A save, which sees no samples, takes what it took.
+    """
     whole = run["dataset.eval_samples"]
-    return whole / seen if whole and seen else 1.0
+    return fixed + (seconds - fixed) * whole / seen if whole and seen else seconds
 
 
 def strategy(run: Run, event: str) -> str:
