@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from slowstep.settings.run import Run
+from slowstep.settings.schema import Settings
 
 RARE = 20
 """The number of steps between two rare events, at least. A rare event is kept out of a trial's steps and measured on
@@ -33,6 +34,20 @@ def is_rare(run: Run, event: str) -> bool:
     steps = interval(run, event)
     often = strategy(run, event) == "steps" and isinstance(steps, int | float) and 1 <= steps <= RARE
     return happens(run, event) and not often
+
+
+def not_made_to_happen(settings: Settings, event: str) -> str:
+    """Return why trials of a command can't be made to do a rare event, as a clause; empty if they can."""
+    run = settings.run
+    if settings.command is None:
+        return ""
+    if "arguments" not in (run.objects or ()):
+        return "only a Trainer can be made to do it"
+    if not settings.command.protected:
+        return "unprotected trials don't make it happen"
+    if event == "evaluate" and not run["dataset.eval_samples"]:
+        return "the length of the data set that is evaluated is not known"
+    return ""
 
 
 def occurrences(run: Run, event: str, steps: int) -> int:
