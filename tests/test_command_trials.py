@@ -562,6 +562,46 @@ def test_a_trainer_is_made_to_save_and_nothing_comes_of_it(
     assert was == content(home)
 
 
+def test_a_trainer_does_nothing_by_itself_that_is_measured_on_its_own(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """It evaluates every 30 steps and saves every 10: 70 steps hold saves and no evaluation, which happens when asked.
+
+    What a callback of the program asks for happens all the same, at the 35th step.
+    """
+    program = (home / "with_trainer.py").read_text()
+    program = program.replace("logging_steps=5", 'logging_steps=5, eval_strategy="steps", eval_steps=30, save_steps=10')
+    program = program.replace(
+        "train_dataset=Texts()", "train_dataset=Texts(), eval_dataset=Texts(), callbacks=[Asks()]"
+    )
+    program = program.replace("import LlamaConfig", "import TrainerCallback, LlamaConfig")
+    program = program.replace("shape = {", f"{ASKS}\n\nshape = {{", 1)
+    (home / "evaluates.py").write_text(program)
+    settings = surveyed("evaluates.py", "out")
+    trial = started(settings)
+    ready = trial.ask(None, SOON)
+    trial.ask(Run(steps=1), SOON)
+    steps = trial.ask(Run(steps=70), SOON).steps
+    asked = trial.ask(PeriodicEvent(event="evaluate"), SOON)
+
+    assert settings.run["eval_steps"] == 30
+    assert ready.periodic_events == ["evaluate"]
+    assert sum(s > 0 for s in steps.phases["save"]) == 7
+    assert sum(s > 0 for s in steps.phases["evaluate"]) == 1
+    assert asked.samples == 64
+    assert asked.seconds > asked.fixed
+
+
+ASKS = """
+class Asks(TrainerCallback):
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == 35:
+            control.should_evaluate = True
+        return control
+"""
+"""A callback that asks for an evaluation at a time of its own."""
+
+
 @pytest.mark.parametrize("kind", [[], ["bare"]], ids=["mappings", "tensors"])
 def test_a_change_that_can_not_be_made_is_told(
     kind: list[str], surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]

@@ -39,7 +39,8 @@ from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.processes.lock import locked
-from slowstep.records import ComparisonRecord, Environment, ObservationRecord, Status, Store
+from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Status, Store
+from slowstep.report import tables
 from slowstep.report.arm_charts import effects
 from slowstep.report.cards import card
 from slowstep.report.drawing import NARROW, svg
@@ -553,6 +554,29 @@ class CrashesLater(SimulatedMeasurer):
         record = super().compare(request, tell)
         crashed = replace(record.baseline, status=Status.CRASHED, reason="IndexError: index 5012 is out of bounds")
         return replace(record, baseline=crashed, pairs=record.pairs[:2])
+
+
+class MeasuresNoEvent(SimulatedMeasurer):
+    """Measures no saves and no evaluations."""
+
+    def events(self, arm: Arm) -> EventRecord:
+        return EventRecord(seconds={}, failed={"launch": "no time was left"})
+
+
+def test_every_page_that_tells_the_job_says_what_it_leaves_out(concluded: Concluded) -> None:
+    """A reader of the answer, of 00_baseline, of the summary or of the decision knows that no save is counted."""
+    gains = {"gradient_checkpointing=false": 0.4}
+    folder = concluded(gains, measurer=MeasuresNoEvent)
+    found, baseline = overview(folder), read_investigation(folder, "00_baseline").baseline
+    left_out = "saving, which could not be measured (no time was left)"
+
+    assert f"The time of the job leaves out {left_out}." in found.beside
+    assert left_out in as_markdown(found).replace("\\", "")
+    assert left_out == as_json(found)["job"]["before"]["left_out"]
+    assert left_out in str(baseline_conclusion(baseline, [], 0.05)).replace("\\", "")
+    assert left_out in repr(tables.job(baseline))
+    assert left_out in repr(tables.before_after(baseline, found.decision.after))
+    assert "leaves out" not in overview(concluded(gains, **{"training_arguments.save_strategy": "no"})).answer
 
 
 class CrashesBesideItself(CrashesLater):

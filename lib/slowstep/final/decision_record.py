@@ -31,6 +31,7 @@ from slowstep.wording.words import (
     loss_change,
     measured_again,
     money,
+    omits,
     proviso,
     rate,
 )
@@ -57,6 +58,7 @@ def _context(lab: Lab) -> str:
     before, facts = lab.baseline.projection, lab.baseline.facts
     text = f"Measured on {escape(lab.machine)}, at {rate(facts.throughput.samples_per_second)} samples/s."
     job = f" The real job takes {_hours(before)} with the configuration as it was.{proviso(facts)}" if before else ""
+    job += f" {escape(omits(before))}" if before and before.left_out else ""
     changes = f" {escape(course(lab.baseline.courses))}" if lab.baseline.courses else ""
     return text + job + changes
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
@@ -13,7 +14,7 @@ from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
 from slowstep.settings import Settings
-from slowstep.settings.periodic_events import EVENTS, is_rare, of_whole, steps_between
+from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
 
 WAITS = ("data", "host_to_device", "communication", "log", "save", "evaluate", "other")
 """The phases in which a run waits for something, perhaps only now and then."""
@@ -144,7 +145,7 @@ def flops_of(blocks: Sequence[Block], observed: dict[str, object]) -> TokenFlops
 
 
 def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, float | None]:
-    """Return the share of the job's time, 0 to 1, that each rare event takes, by its longest occurrence.
+    """Return the share of the job's time, 0 to 1, that each rare event takes, by its longest occurrence but the first.
 
     None where the event was not measured, or where it is not known how often it comes.
     """
@@ -152,9 +153,9 @@ def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: E
     step = sum(b.seconds for b in blocks) / steps
     each: dict[str, float | None] = {}
     for event in (e for e in EVENTS if is_rare(settings.run, e)):
-        seconds, seen = events.seconds.get(event), events.samples.get(event)
+        known = measured_alone(settings.run, events, event)
         between = steps_between(settings.run, event, samples / steps)
-        each[event] = max(seconds) * of_whole(settings.run, seen) / between if seconds and between else None
+        each[event] = known.most / between if known and between else None
     total = step + sum(seconds or 0.0 for seconds in each.values())
     return {event: None if seconds is None else seconds / total for event, seconds in each.items()}
 

@@ -136,6 +136,8 @@ class EventRecord:
     """Bytes that an occurrence writes."""
     samples: dict[str, int] = field(default_factory=dict)
     """Samples that an occurrence evaluates."""
+    fixed: dict[str, list[float]] = field(default_factory=dict)
+    """The part of the seconds of each occurrence that does not grow with the samples, where that is known."""
     failed: dict[str, str] = field(default_factory=dict)
     """Events that could not be measured, with the reason."""
     cut_within: float | None = None

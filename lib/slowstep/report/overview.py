@@ -44,7 +44,7 @@ from slowstep.wording.course import course, perhaps, surely
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import looked_at_again, remains
 from slowstep.wording.still_open import more_lost
-from slowstep.wording.words import SIGNS, change_of_job, duration, effect, share, size
+from slowstep.wording.words import SIGNS, change_of_job, duration, effect, omits, share, size
 
 FEWER = 0.05
 """The part of its tokens that a sample must lose for that to be said beside a job's hours."""
@@ -161,7 +161,8 @@ class Overview:
         if adopted and before and after:
             assumed = f", if {after.assumed}" if after.assumed else ""
             whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput"
-            return f"{whole}{self._with}{assumed}{self._fewer_tokens}.", self._besides
+            beside = " ".join(filter(None, (omits(before), self._besides)))
+            return f"{whole}{self._with}{assumed}{self._fewer_tokens}.", beside
         if adopted:
             why = f": {self.unprojected}" if self.unprojected else ""
             unknown = "" if self.course or self.fails else f"How long the whole job takes is not known{why}."

@@ -21,6 +21,7 @@ from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
+    counted,
     hours,
     left_out,
     measured_again,
@@ -105,7 +106,8 @@ def baseline_conclusion(
         costs = f" and costs {cost}" if cost else ""
         assumed = f" Here {escape(baseline.projection.assumed)}." if baseline.projection.assumed else ""
         parts.append(
-            f"The real job takes {hours(baseline.projection)}{costs}, all costs included.{assumed}{proviso(f)}"
+            f"The real job takes {hours(baseline.projection)}{costs}. {escape(counted(baseline.projection))}{assumed}"
+            f"{proviso(f)}"
         )
     if known := surely(baseline.courses):
         parts.append(f"**{escape(course(known))}** The whole job is not projected from them.")

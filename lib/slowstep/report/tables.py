@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
@@ -302,7 +303,7 @@ def job(baseline: Baseline) -> Table:
     if p.price_per_hour is not None:
         each = f" for each of {p.devices} devices" if p.devices > 1 else ""
         rows.append({"part": f"cost at {p.price_per_hour:g} {p.currency}/h{each}", "time": money(p), "share": ""})
-    return Table(rows)
+    return Table(rows + _not_counted(p, rows))
 
 
 def work_parts(baseline: Baseline) -> Table:
@@ -334,7 +335,13 @@ def before_after(baseline: Baseline, after: Projection | None) -> Table:
         for name, p in (("before", before), ("after", after))
         if p is not None
     ]
-    return Table(rows)
+    return Table(rows + _not_counted(before, rows))
+
+
+def _not_counted(p: Projection, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a last row, below those of a job, for what its time leaves out; [] if nothing is known to be left out."""
+    first, *others = rows[0]
+    return [{first: f"not counted: {p.left_out}"} | dict.fromkeys(others, "")] if p.left_out else []
 
 
 def files(paths: Sequence[Path], folder: Path) -> Table:

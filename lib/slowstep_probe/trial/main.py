@@ -409,7 +409,7 @@ class Trial:
         clock.synchronize()
         seconds = time.perf_counter() - began
         left.clear()
-        return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples)
+        return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples, fixed=left.fixed)
 
 
 def _seed(seed: int) -> None:

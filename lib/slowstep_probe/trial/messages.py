@@ -135,6 +135,8 @@ class PeriodicEventDone:
     seconds: float
     bytes: int | None
     samples: int | None
+    fixed: float = 0.0
+    """The part of the seconds that does not grow with the samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
