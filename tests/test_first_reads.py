@@ -91,6 +91,15 @@ def test_of_items_that_are_decoded_anew_only_the_reading_is_told() -> None:
     assert found.longer.mean == pytest.approx(0.28 / (0.1 + 0.3 + 0.2), abs=0.05)
 
 
+def test_steps_of_which_some_were_in_memory_tell_nothing_of_the_disk() -> None:
+    """Bytes are known for all steps that were asked for at once, and a launch may come from memory to disk in them."""
+    halfway = replace(launch(0.08, MIB, seed=2), position=[32 * i for i in range(60, 120)])
+    alone, beside = (first_reads([launch(0.3, 4 * MIB), launch(0.01, 0, seed=1), *more]) for more in ([], [halfway]))
+
+    assert alone
+    assert alone == beside
+
+
 def reads(**about: object) -> FirstReads:
     """A run that waits for its disk for 60 % of the time, and in memory for 8 %."""
     known = {

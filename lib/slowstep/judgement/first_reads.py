@@ -33,7 +33,8 @@ PAGE = 4096
 
 MOSTLY, HARDLY = 0.5, 0.1
 """The least that a step fetches which read from disk, and the most that one does which read from memory, as parts of
-the most that any fetched at its place of the data."""
+the most that any fetched at its place of the data. The former must be as large a part of what is fetched at most places
+as well: of steps that were asked for at once, some may have found their files in memory."""
 
 FEWEST = 12
 """The fewest places of the data that must have been read both from disk and from memory."""
@@ -122,24 +123,32 @@ def first_reads(launches: Sequence[Steps]) -> FirstReads | None:
 
 def from_disk(launches: Sequence[Steps]) -> list[Steps]:
     """Return the steps, by launch, whose files were read from disk."""
-    return _where(launches, lambda fetched, most: fetched >= max(PAGE, MOSTLY * most))
+    most = _most_fetched(launches)
+    usual = float(np.median([count for count in most.values() if count >= PAGE] or [PAGE]))
+    return _where(launches, lambda at, fetched: fetched >= max(PAGE, MOSTLY * most[at], MOSTLY * usual))
 
 
 def _from_memory(launches: Sequence[Steps]) -> list[Steps]:
     """Return the steps, by launch, that found in memory what another step at the same place read from disk."""
-    return _where(launches, lambda fetched, most: most >= PAGE and fetched <= HARDLY * most)
+    most = _most_fetched(launches)
+    return _where(launches, lambda at, fetched: most[at] >= PAGE and fetched <= HARDLY * most[at])
+
+
+def _most_fetched(launches: Sequence[Steps]) -> dict[int, int]:
+    """Return the most bytes that any step fetched at each place of the data."""
+    most: dict[int, int] = {}
+    for steps in launches:
+        for at, fetched in zip(steps.position, steps.fetched, strict=False):  # nothing where it is not known
+            most[at] = max(fetched, most.get(at, 0))
+    return most
 
 
 def _where(launches: Sequence[Steps], wanted: Callable[[int, int], bool]) -> list[Steps]:
-    """Return the steps that are wanted by the bytes that they fetched, and by the most that any did at their place."""
-    known = [steps for steps in launches if steps.fetched]
-    most: dict[int, int] = {}
-    for steps in known:
-        for at, fetched in zip(steps.position, steps.fetched, strict=True):
-            most[at] = max(fetched, most.get(at, 0))
+    """Return the steps that are wanted by their place of the data and the bytes that they fetched, as far as known."""
     return [
-        _only(steps, [wanted(f, most[at]) for at, f in zip(steps.position, steps.fetched, strict=True)])
-        for steps in known
+        _only(steps, [wanted(at, fetched) for at, fetched in zip(steps.position, steps.fetched, strict=True)])
+        for steps in launches
+        if steps.fetched
     ]
 
 
