@@ -9,25 +9,28 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from simulated import around, contrast, pairs, record
 from slowstep.investigation import open_lab
+from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.first_reads import FirstReads, first_reads
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
-from slowstep.measure.live_trial import with_fetched
+from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.processes.tree import bytes_fetched
-from slowstep.records import Block, Memory, Steps, Work
+from slowstep.records import Block, Memory, Status, Steps, TrialRecord, Work
 from slowstep.report.overview import overview
 from slowstep.report.prose import baseline_conclusion
 from slowstep.settings import Loaded, Settings, override
+from slowstep.settings.schema import Budget
 from slowstep.wording.first_reads import waits_for_disk
-from slowstep_probe.trial.messages import BlockDone
+from slowstep_probe.trial.messages import BlockDone, Run
 
 MIB = 2**20
 
@@ -176,7 +179,10 @@ def opened(quick: Settings, tmp_path: Path) -> Callable[..., Lab]:
 
 
 def test_shares_are_those_of_the_steps_that_read_from_disk(opened: Callable[..., Lab]) -> None:
-    """Data wait is a suspect with the share that it had then, the page says why, and no job is projected."""
+    """Data wait is a suspect with the share that it had then, the page says why, and no job is projected.
+
+    Steps in memory that come later contradict nothing of it.
+    """
     lab = opened(**{"job.epochs": 3, "job.samples": 10**9})
     facts = lab.baseline.facts
     page = str(baseline_conclusion(lab.baseline, [], 0.05))
@@ -187,6 +193,7 @@ def test_shares_are_those_of_the_steps_that_read_from_disk(opened: Callable[...,
     assert (None, True) == (lab.baseline.projection, "read from disk" in lab.baseline.unprojected)
     assert re.search(r"Data wait takes \d+ % .* of the time while files are read from disk, and \d", page)
     assert "while files are read from disk" in overview(lab.folder).answer
+    assert contradictions(lab.folder) == []
 
 
 def test_a_job_that_memory_holds_keeps_its_shares(opened: Callable[..., Lab]) -> None:
@@ -206,7 +213,22 @@ def test_steps_keep_what_was_fetched_for_them() -> None:
     block = Block(steps=2, seconds=1.0, phases={}, step_seconds=[0.5] * 2, work=Work(samples=8))
     steps = Steps(position=[0, 4], phases={"data": [0.5, 0.5]})
     done = BlockDone(block=block, memory=Memory(), losses=[], trained=4, position=8, steps=steps)
-    first, later, unknown = (with_fetched(done, *told) for told in ((0, 400), (400, 390), (None, 400)))
+    asked = iter([0, 400, 400, 390, None, 400])
+    process = SimpleNamespace(ask=lambda *_: done, budget=Budget(), bytes_fetched=lambda: next(asked))
+    figures = {
+        "step_seconds": 0.5,
+        "step_samples": 4,
+        "period": 1,
+        "discard": 1,
+        "position": 0,
+        "warm": 0,
+        "began": 0.0,
+    }
+    about = {"device": "cpu", "periodic_events": [], "trained": 0, "record": TrialRecord(arm="x", status=Status.OK)}
+    trial = LiveTrial(process=process, **figures, **about)
+    for _ in range(3):
+        trial.run(Run(steps=2), 8, "measured blocks")
+    first, later, unknown = trial.timed
 
     assert ([100, 100], [0, 0], []) == (first.fetched, later.fetched, unknown.fetched)
     assert [100, 0, 0] == (first + later).since(1).fetched

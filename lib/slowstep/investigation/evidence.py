@@ -26,7 +26,7 @@ from slowstep.judgement.devices import MARGIN, Peak, peak_of
 from slowstep.judgement.first_reads import FirstReads, first_reads, from_disk
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.notes import passing
-from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown
+from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
     WAITS,
@@ -76,12 +76,6 @@ MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 
 NO_ONE_PACE = "its steps keep no one pace, as 00_baseline says"
 """The reason why the job of a run is not projected whose steps become longer or shorter."""
-
-HELD_UP = "something else on the machine held the run up while it was compared with itself, and not later"
-"""The reason why the job of a run is not projected whose seconds are known from a time when others trained or built."""
-
-IN_MEMORY = "most of its steps found in memory files that the first ones read from disk, as the job may have to"
-"""The reason why the job of a run is not projected that waits longer for files while they are read from disk."""
 
 FAILED = (Status.CRASHED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.LOSS_NOT_FINITE)
 """How a run fails that trains by itself. That its training ends is no failure there."""
@@ -267,7 +261,7 @@ class Evidence:
         """Return why the job is not projected, as a clause; an empty text if it is."""
         if self._changes_pace:
             return NO_ONE_PACE
-        return unknown(self.settings, self.noise) or _unlike_the_job(facts)
+        return unknown(self.settings, self.noise) or unlike_the_job(facts)
 
     def _fails(self, noise: ComparisonRecord, observed: ObservationRecord | None) -> str:
         """Return how the run failed against itself, or else by itself, as a clause; an empty text if it did not."""
@@ -343,7 +337,7 @@ class Evidence:
         A change that removes them shows that in its pairs, as far as these met any. None where the seconds of the
         comparison with itself are not the job's.
         """
-        if _unlike_the_job(facts):
+        if unlike_the_job(facts):
             return None
         return project(settings, self.noise, self.events, change, stalls=facts.stalls_beyond_blocks)
 
@@ -482,13 +476,6 @@ class Evidence:
 
 def _touches(contrast: Contrast, phase: str) -> bool:
     return any(phase in touched_by(factor.name) for factor, _ in contrast.levels)
-
-
-def _unlike_the_job(facts: RunFacts) -> str:
-    """Return why the seconds of the comparison with itself are not the job's; an empty text if they are."""
-    if facts.was_held_up:
-        return HELD_UP
-    return IN_MEMORY if facts.first_reads and facts.first_reads.matters else ""
 
 
 def _failed(record: ComparisonRecord) -> TrialRecord | None:
