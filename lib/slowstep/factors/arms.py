@@ -101,6 +101,14 @@ class Contrast:
         """Return the phases that the change can touch on `device` ('cpu' or 'cuda')."""
         return frozenset().union(*(f.touched(device) for f, _ in (*self.levels, *self.against)))
 
+    def acts_on(self, phase: str) -> bool:
+        """Return whether the change may be made for a phase, as a command's own options may be for any.
+
+        What merely moves time between all phases is made for none.
+        """
+        acts = [(f.name in CATALOGUE, touched_by(f.name)) for f, _ in self.levels]
+        return any(phase in phases and not (known and phases == ALL_PHASES) for known, phases in acts)
+
 
 def comparison_family(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
     """Return all contrasts of a section: each level by itself, and every combination of the factors that are crossed.

@@ -10,6 +10,7 @@ from slowstep.judgement.comparison import LOOKS, launches
 from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
+from slowstep.judgement.run_facts import RunFacts
 from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import is_rare, occurrences, steps_between, strategy
@@ -19,6 +20,12 @@ START_UP = ("imports", "process", "data", "base", "model", "trainer", "first ste
 
 START = ("start-up", "warm-up and compilation")
 """The parts of a job that its steps do not take, as `Projection.parts` names them."""
+
+HELD_UP = "something else on the machine held the run up while it was compared with itself, and not later"
+"""The reason why the job of a run is not projected whose seconds are known from a time when others trained or built."""
+
+IN_MEMORY = "most of its steps found in memory files that the first ones read from disk, as the job may have to"
+"""The reason why the job of a run is not projected that waits longer for files while they are read from disk."""
 
 OTHER_DATA = 0.05
 """The part by which the steps of a trial's epoch differ from the job's, from which on its data are not the job's."""
@@ -69,6 +76,13 @@ def unknown(settings: Settings, noise: ComparisonRecord) -> str:
     if not settings.job.samples and not samples_of_epoch(noise):
         return "job.samples does not say how large an epoch is"
     return ""
+
+
+def unlike_the_job(facts: RunFacts) -> str:
+    """Return why the comparison with itself does not show the job's seconds, as a clause; an empty text if it does."""
+    if facts.was_held_up:
+        return HELD_UP
+    return IN_MEMORY if facts.first_reads and facts.first_reads.matters else ""
 
 
 def project(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from slowstep.judgement.events_alone import measured_alone
+from slowstep.judgement.first_reads import FirstReads, first_reads, from_disk
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
@@ -56,6 +57,9 @@ class RunFacts:
     """The number of ranks on each node; empty where it is not known."""
     was_held_up: bool = False
     """True if something else on the machine held up its blocks, as steps that were timed at other times show."""
+    first_reads: FirstReads | None = None
+    """A wait for files that later launches found in memory; None if there is none. If it matters in the job, the
+    timeline holds only the steps that read them from disk."""
     rarest_stall: int = 500
     """The rarity that matters. A bound refutes a wait only if stalls in one of so many steps would have been met."""
 
@@ -95,19 +99,28 @@ class RunFacts:
         return evidence.steps >= steps_to_see(self.rarest_stall)
 
 
-def baseline_facts(record: ComparisonRecord, every: Sequence[Steps] = (), rarest_stall: int = 500) -> RunFacts | None:
+def baseline_facts(
+    record: ComparisonRecord,
+    every: Sequence[Steps] = (),
+    rarest_stall: int = 500,
+    of_job: Callable[[FirstReads], FirstReads] = lambda found: found,
+) -> RunFacts | None:
     """Return the facts in an A/A record; None if it holds no blocks.
 
     Shares come from `every` step of the baseline that is known, or else from the record's own steps; not from launches
-    that were held up.
+    that were held up, nor from steps whose files were in memory where the job's are not. `of_job` adds what is known of
+    the job's files.
     """
     blocks = [b for pair in record.pairs for b in (pair.baseline, pair.treatment)]
     if not blocks:
         return None
     own = [*record.baseline.steps, *record.treatment.steps]
     quiet = not_held_up(every or own)
-    facts = _facts(blocks, own, quiet, record.baseline.observed, rarest_stall)
-    return replace(facts, was_held_up=any(one not in quiet for one in own if len(one)))
+    read = first_reads(quiet)
+    read = read and of_job(read)
+    as_in_job = from_disk(quiet) if read and read.matters else quiet
+    facts = _facts(blocks, own, as_in_job, record.baseline.observed, rarest_stall)
+    return replace(facts, was_held_up=any(one not in quiet for one in own if len(one)), first_reads=read)
 
 
 def changed_facts(record: ComparisonRecord, rarest_stall: int = 500) -> RunFacts:

@@ -109,14 +109,14 @@ class LiveTrial:
         The seconds of the block count as that `part` of the trial's life, and the rest as discarded steps.
         """
         expected = samples / self.step_samples * self.step_seconds
-        asked = time.perf_counter()
         timeout = max(self.process.budget.step_timeout_seconds, PATIENCE * expected)
+        before, asked = self.process.bytes_fetched(), time.perf_counter()
         measured: BlockDone = self.process.ask(request, timeout)
         spent = time.perf_counter() - asked
         self.trained += measured.trained
         self.position, self.devices = measured.position, measured.devices
         self.retries = measured.memory.retries or 0
-        self.timed.append(measured.steps)
+        self.timed.append(with_fetched(measured, before, self.process.bytes_fetched()))
         wall = Counter(self.record.wall)
         wall.update({DISCARDED: spent - measured.block.seconds})
         wall.update({part: measured.block.seconds})
@@ -155,6 +155,18 @@ class LiveTrial:
         taken = sum(self.timed, Steps())
         self.timed.clear()
         return taken
+
+
+def with_fetched(measured: BlockDone, before: int | None, after: int | None) -> Steps:
+    """Return the steady steps of an answer with the bytes that each fetched from storage, all steps of it alike.
+
+    `before` and `after` are those that the trial's processes had fetched by then. One that ends between two readings
+    may be missing in the later one.
+    """
+    if before is None or after is None:
+        return measured.steps
+    each = round(max(0, after - before) / max(1, measured.trained))
+    return replace(measured.steps, fetched=[each] * len(measured.steps))
 
 
 def host_peak(process: TrialProcess, peaks: Memory) -> Memory:

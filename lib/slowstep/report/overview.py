@@ -41,6 +41,7 @@ from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import looked_at_again, remains
 from slowstep.wording.still_open import more_lost
@@ -87,6 +88,8 @@ class Overview:
     """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
     perhaps: str
     """What may become of them: what was seen at one time alone, in sentences; empty for nothing."""
+    waits_for_disk: str
+    """What the run waits for files that later launches found in memory, in sentences; empty if it does not."""
     unprojected: str
     """The reason why the job is not projected, as a clause; empty if it is."""
     audited: str
@@ -122,7 +125,7 @@ class Overview:
     def beside(self) -> str:
         """Return what has to stand beside the headline, in sentences: what it leaves open, and what else holds the run
         back. Empty if nothing does."""
-        return " ".join(filter(None, (self._said[1], self.course, self.quota)))
+        return " ".join(filter(None, (self._said[1], self.course, self.waits_for_disk, self.quota)))
 
     @property
     def _failing(self) -> str:
@@ -353,6 +356,7 @@ def overview(folder: Path) -> Overview:
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
         course=course(surely(baseline.courses)) if baseline else "",
         perhaps=course(perhaps(baseline.courses)) if baseline else "",
+        waits_for_disk=waits_for_disk(latest.first_reads) if latest else "",
         unprojected=baseline.unprojected if baseline else "",
         audited=_audited(store),
         machine=_machine(about) if about else "",

@@ -17,6 +17,7 @@ from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
@@ -113,6 +114,8 @@ def baseline_conclusion(
         parts.append(f"**{escape(course(known))}** The whole job is not projected from them.")
     if unsure := perhaps(baseline.courses):
         parts.append(escape(course(unsure)))
+    if waits := waits_for_disk(f.first_reads):
+        parts.append(f"**{escape(waits)}**")
     parts.append(f"These shares, and the bounds made of them, were {f.evidence}.")
     if baseline.unobserved:
         parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
