@@ -38,7 +38,7 @@ from slowstep.judgement.verdict import Outcome, span
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
-from slowstep.processes.lock import locked
+from slowstep.processes.lock import Busy, locked
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Status, Store
 from slowstep.report import tables
 from slowstep.report.arm_charts import effects
@@ -905,18 +905,37 @@ def test_mlflow_gets_verdicts_effects_and_reports_once(
 
 
 def test_what_a_tracker_gets_is_finite_and_the_kits_own(concluded: Concluded) -> None:
-    """No infinite end of an interval, and no file of the user's to which final/ has a link."""
+    """No infinite end of an interval; of final/ its own files, and nothing else of the folder to which a link leads."""
     folder = concluded({"gradient_checkpointing=false": 0.4})
     (folder / "final" / "files").mkdir(parents=True)
-    (folder.parent / "secret.json").write_text("{}")
-    (folder / "final" / "files" / "secret.json").symlink_to(folder.parent / "secret.json")
+    (folder / "final" / "files" / "own.json").write_text("{}")
+    (folder / "secret.json").write_text("{}")
+    (folder / "final" / "files" / "secret.json").symlink_to(folder / "secret.json")
+    (folder / "secret.html").symlink_to(folder / "secret.json")
     found = overview(folder)
     wide = [replace(v, effect=v.effect and replace(v.effect, upper=math.inf)) for v in found.verdicts]
     metrics = metrics_of(replace(found, verdicts=wide))
 
-    assert [path for path in exported(folder).files if "secret" in path.name] == []
+    shared = [path.name for path in exported(folder).files]
+    assert "own.json" in shared
+    assert [name for name in shared if "secret" in name] == []
     assert any(name.startswith("throughput_ratio_low/") for name in metrics)
     assert not any(name.startswith("throughput_ratio_high/") for name in metrics)
+
+
+@pytest.mark.parametrize("place", ["final", "final/files/id", "notes.html", "summary.json"])
+def test_nothing_is_exported_that_a_link_leads_to(place: str, concluded: Concluded, tmp_path: Path) -> None:
+    """A folder that was sent may have links to what its reader keeps for himself. It is refused with the link's name,
+    and what the link leads to stays as it is."""
+    folder = concluded({})
+    (outside := tmp_path / "private").mkdir()
+    (outside / "id").write_text("key")
+    (folder / place).parent.mkdir(parents=True, exist_ok=True)
+    (folder / place).symlink_to(outside if place == "final" else outside / "id")
+
+    with pytest.raises(Busy, match=f"{place}: is a symbolic link"):
+        exported(folder)
+    assert [path.read_text() for path in outside.iterdir()] == ["key"]
 
 
 def test_every_level_has_a_key_that_trackers_take() -> None:

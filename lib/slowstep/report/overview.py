@@ -31,8 +31,9 @@ from slowstep.investigation.results import (
 )
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import reconsidered
-from slowstep.processes.lock import is_locked
+from slowstep.processes.lock import is_locked, require_inside
 from slowstep.records import Block, ComparisonRecord, Store, identity
+from slowstep.records.plain_files import is_plain
 from slowstep.report.actions import Action, actions, within
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
@@ -320,7 +321,11 @@ def _hypotheses(count: int) -> str:
 
 
 def overview(folder: Path) -> Overview:
-    """Return what one investigation says, from its records: of the run that was last described, and of no other."""
+    """Return what one investigation says, from its records: of the run that was last described, and of no other.
+
+    Busy if a link in its folder leads out of it.
+    """
+    require_inside(folder)
     store = Store(folder / "records")
     now = is_locked(folder)
     runs = [_told(run, now) for run in store.every(NotebookRun, "notebooks")]
@@ -362,7 +367,7 @@ def overview(folder: Path) -> Overview:
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         now=_now(about, decided),
-        files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if p.is_file()],
+        files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if is_plain(p)],
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
     )
@@ -389,8 +394,9 @@ def _of_what_is_described(summaries: Iterable[Summary], about: Description | Non
 
 def _comparisons(store: Store, summaries: Mapping[str, Summary]) -> list[ComparisonRecord]:
     """Return the comparisons that there were when the notebooks concluded."""
-    names = {name for one in summaries.values() for name in one.records if name.startswith("comparisons/")}
-    found = [store.read(ComparisonRecord, *name.split("/", 1)) for name in sorted(names)]
+    known = {name for one in summaries.values() for name in one.records}
+    names = [name for name in store.names("comparisons") if f"comparisons/{name}" in known]
+    found = [store.read(ComparisonRecord, "comparisons", name) for name in names]
     return [one for one in found if one is not None]
 
 
