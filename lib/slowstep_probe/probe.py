@@ -205,6 +205,7 @@ class Probe:
                 return
             if self._trained:
                 self.tape.end_step()
+                self.steps.count()
                 self._outermost.step_ended()
             self._trained = self._at_boundary = True
             try:
