@@ -258,6 +258,27 @@ def test_steps_that_are_made_of_more_from_some_time_on_are_told() -> None:
     assert [step(passes) for passes in (1, 1, 1, 1)] == [2, 2, 2, 1]
 
 
+@pytest.mark.parametrize(
+    ("rate", "relative"), [(lambda step: (step + 1) / 1000, [0.001, 0.002, 0.003]), (lambda _: 1.0, [1.0] * 3)]
+)
+def test_learning_rates_are_told_beside_the_losses(rate: Callable[[int], float], relative: list[float]) -> None:
+    """Relative to the one that was set, as a schedule has it at each step; one for each loss."""
+    model = nn.Linear(3, 1)
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+        for inputs in for_ever(batches()):
+            model(inputs).square().mean().backward()
+            optimizer.step()
+            schedule.step()
+
+    found = watched(train, 3)
+
+    assert found.steps.rates.first == pytest.approx(relative)
+    assert len(found.steps.losses.first) == 3
+
+
 def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
     """Those of a critic between micro-batches: a step ends where the optimizer's does."""
     model, critic = nn.Linear(3, 1), nn.Linear(1, 1)
@@ -312,6 +333,7 @@ def test_a_step_that_a_scaler_leaves_out_is_one() -> None:
     found = watched(train, 8)
 
     assert (found.steps.micro_batches, found.position) == (1, 8 * BATCH)
+    assert found.steps.rates.first == [1.0, 0.0] * 4
 
 
 def test_weights_may_be_updated_within_the_backward_pass() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.learning_rates import LearningRates
 from slowstep_probe.own_updates import OwnUpdates
 from slowstep_probe.step_losses import StepLosses
 
@@ -34,6 +35,7 @@ class StepEnds:
 
     def __init__(self) -> None:
         self.losses = StepLosses()
+        self.rates = LearningRates()
         self._last = (0, 0)
         """Backward passes in the last optimizer step, and the batches that it took from a loader; passes within an
         optimizer's closure are one."""
@@ -121,8 +123,12 @@ class StepEnds:
             self.by_passes = own or len(self.losses) > UNSEEN
         return self.by_passes
 
-    def updated(self) -> None:
-        """Note that an optimizer has stepped, or that gradients were dropped which none has used."""
+    def updated(self, optimizer: Any = None) -> None:
+        """Note that an optimizer has stepped; without one, that gradients were dropped which none has used."""
+        if optimizer is not None:
+            self.rates.used(optimizer)
+        elif self.has_optimizer:
+            self.rates.unused()
         self._by_updates, self.by_passes = True, False
         self.updates += 1
         self._since_asked += 1
@@ -133,6 +139,9 @@ class StepEnds:
         if self.losses:
             passes, self.place = self._passes, self.losses.step_ended()
             self._passes = 0
+            self.rates.step_ended()
+        else:
+            self.rates.goes_on()
         self._last, self._met = (passes, max(1, self._met)), 0
 
     def count(self) -> None:
