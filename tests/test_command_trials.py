@@ -103,6 +103,19 @@ def test_a_program_trains_beyond_its_own_end(
     assert measured.block.work.samples == pytest.approx(60 * samples, rel=0.05)
 
 
+def test_a_trainers_learning_rate_is_that_of_its_job(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """A trial has no end, and a warm-up that is a share of the steps is one of those that the program takes."""
+    program = (home / "with_trainer.py").read_text()
+    (home / "warms_up.py").write_text(program.replace("num_train_epochs=50", "num_train_epochs=2, warmup_steps=0.5"))
+    found = block(started(surveyed("warms_up.py", "out")), 23)
+
+    job = [step / 8 for step in range(8)] + [step / 8 for step in range(8, 0, -1)]
+    assert found.learning_rates == pytest.approx(job + job[-1:] * 8)
+    assert len(found.learning_rates) == len(found.losses)
+
+
 @pytest.mark.parametrize("kind", ["evaluated", "in a child"])
 def test_one_process_is_measured_whatever_is_forked(
     kind: str, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]

@@ -221,6 +221,18 @@ def test_doubts_travel_with_the_verdict(tokenize: Contrast, about: dict, word: s
     assert [True] == [word in warning for warning in found.warnings]
 
 
+def test_losses_of_a_long_warm_up_are_said_to_show_nothing(tokenize: Contrast) -> None:
+    """A change of the class exact rests on that alone."""
+    warming = TrialRecord(arm="b", status=Status.OK, losses=[2.0] * 8, learning_rates=[1e-3 * i for i in range(8)])
+    treatment = replace(warming, arm="t", observed={"tokenize": "once"})
+    found = judged(tokenize, replace(took(around(0.2)), baseline=warming, treatment=treatment))
+    (note,) = found.warnings
+
+    assert "the learning rate only reached 0.7 % of the one that was set" in note
+    assert note.endswith("it rests on the class that it is exact")
+    assert found.loss_change is None
+
+
 @pytest.mark.parametrize(("gain", "words"), [(0.2, "regained after"), (-0.2, "never regained")])
 def test_a_later_start_is_told_with_the_step_at_which_it_has_paid(tokenize: Contrast, gain: float, words: str) -> None:
     """Compiling for a minute is worth so many steps of the time that it saves in each; none if it saves nothing."""

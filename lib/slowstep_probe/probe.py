@@ -205,6 +205,7 @@ class Probe:
                 return
             if self._trained:
                 self.tape.end_step()
+                self.steps.count()
                 self._outermost.step_ended()
             self._trained = self._at_boundary = True
             try:
@@ -393,7 +394,7 @@ class Probe:
     def _update(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that an optimizer has stepped, which ends a step."""
         self.optimizer = optimizer
-        self.steps.updated()
+        self.steps.updated(optimizer)
         self._step_ended()
 
     def _gradients_dropped(self, *_: Any, **__: Any) -> None:

@@ -25,8 +25,8 @@ import torch.utils.data.dataloader as loading
 
 from slowstep_probe.by_identity import ByIdentity, identity, reference
 from slowstep_probe.changing import unsent
-from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS, Flag
+from slowstep_probe.changing.lightning import TRAINERS
 from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.data_sets.changes import ChangesBetween, own_sampler
 from slowstep_probe.data_sets.held import innermost
@@ -164,7 +164,7 @@ class Survey:
         self._on("torch.distributed.fsdp.fully_sharded_data_parallel", self._class(FSDP1, "fsdp"))
         self._on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
         self._on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
-        for module in LIGHTNING:
+        for module in TRAINERS:
             self._on(module, self._class("Trainer", "lightning"))
         sys.addaudithook(self._audit)
 

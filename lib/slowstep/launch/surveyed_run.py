@@ -304,8 +304,8 @@ def _of_argument(told: Seen | None, seen: Seen | None) -> dict[str, Seen]:
     return {BATCH: told, "batches_together": replace(seen, value=seen.value // told.value)}
 
 
-NAMED = ("optim", "torch_compile", "torch_compile_mode")
-"""Arguments whose words say more than what is seen of them."""
+NAMED = ("optim", "torch_compile", "torch_compile_mode", "gradient_accumulation_steps")
+"""Arguments that say more than what is seen of them: an epoch may be shorter than one accumulation."""
 
 
 def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:

@@ -93,7 +93,8 @@ class LiveTrial:
         if not alone and (memory.retries or 0) > retries:
             self.timed.pop()  # its slow steps are no property of the arm
             raise TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=CROWDED, memory=memory))
-        self.record = replace(self.record, memory=memory, observed=observed, losses=measured.losses)
+        losses, rates = measured.losses, measured.learning_rates
+        self.record = replace(self.record, memory=memory, observed=observed, losses=losses, learning_rates=rates)
         return measured.block
 
     def catch_up(self, start: float) -> None:

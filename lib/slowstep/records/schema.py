@@ -28,6 +28,8 @@ class TrialRecord:
     """Facts about what the trial really ran with, read from its objects and not from the settings."""
     losses: list[float] = field(default_factory=list)
     """Losses of the first optimizer steps."""
+    learning_rates: list[float] = field(default_factory=list)
+    """Learning rates of these steps, each relative to the one that was set; empty if they are not known."""
     memory: Memory = Memory()
     steps: list[Steps] = field(default_factory=list)
     """Every steady step, by launch."""

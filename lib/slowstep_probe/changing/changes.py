@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from slowstep_probe.changing import unsent
-from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL, LightningEnds
+from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.given import Given
 from slowstep_probe.changing.held_events import HeldEvents
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.intervention import Intervention
+from slowstep_probe.changing.lightning import LightningEnds
 from slowstep_probe.changing.loaders import CachedBatches, EndlessEpochs
 from slowstep_probe.changing.random_draws import RandomDraws
+from slowstep_probe.changing.schedules import Schedules
 from slowstep_probe.changing.trainer_events import trainer_events
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking
@@ -43,6 +45,7 @@ class Changes:
         self.launchers = launchers
         self._epochs_end = asked.epochs_end
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
+        self.schedules = Schedules(self.interceptors.configurations.own_steps)
         self.effects = Effects(lambda: probe.models)
         self.given = Given(asked.values)
         self.weights = BuiltOnce(Path(asked.weights), asked.weights_seconds) if asked.weights else None
@@ -67,8 +70,9 @@ class Changes:
             self.weights.attach(patches, late)
         self.interceptors.attach(patches, late)
         self.launchers.attach(patches, late)
-        LightningEnds(self.launchers.own).attach(patches, late)
         self.held.attach(patches, late)
+        self.schedules.attach(patches, late)
+        LightningEnds(self.schedules, self.launchers.own).attach(patches, late)
         self.cached.attach(patches)
         self.effects.attach_outside(patches)
         try:

@@ -312,6 +312,7 @@ class Trial:
             block=block,
             memory=memory(),
             losses=self.probe.steps.losses.first,
+            learning_rates=list(self.probe.steps.rates.first),
             trained=self.schedule.trained,
             position=self.probe.position,
             steps=self.probe.passed.since(self.unsteady) + steps,

@@ -116,6 +116,8 @@ class BlockDone:
     """Steps trained since the block before, discarded steps included."""
     position: int
     """Samples trained on since the start, see `slowstep_probe.tape.Tape.position`."""
+    learning_rates: list[float] = field(default_factory=list)
+    """Learning rates of the steps of `losses`, each relative to the one that was set."""
     steps: Steps = Steps()
     """Every steady step since the answer before. Those of the block come last."""
     queued: int = 0
