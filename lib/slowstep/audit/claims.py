@@ -32,7 +32,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
         *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit, stated)),
-        *beyond_bound(named, a, b, stated, sizes),
+        *beyond_bound(named, a, b, stated, gain, sizes),
         *between_steps(named, a, b, gain, unit),
         *controls(named, a, b),
         *confounded(claim, a, b),
@@ -61,7 +61,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
 
 def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:
     """Find what two rows say that can't be, or that was measured otherwise, independently of any conclusion."""
-    found = [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
+    gain, _ = equal_work(a, b)
+    found = [*beyond_bound(claim, a, b, gain, gain, sizes), *controls(claim, a, b)]
     return found + [f for f in expectation(claim, a, b, runs) if f.kind is FindingKind.MEASURED]
 
 
