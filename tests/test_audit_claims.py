@@ -129,6 +129,41 @@ def test_tokens_may_be_padding() -> None:
     assert only.questions[0] == "Do the tokens a second of 'a' and 'b' count padding?"
 
 
+@pytest.mark.parametrize(
+    ("names", "minutes", "said", "judgement", "unit"),
+    [
+        (("random batches", "grouped by length"), "33.4", "1.80", Judgement.HOLDS, "samples/s"),
+        (("random batches", "grouped by length"), "33.4", "0.898", Judgement.CONTRADICTED, "samples/s"),
+        (("long", "short"), "33.4", "1.80", Judgement.UNDECIDED, "samples/s"),  # what is short may be cut off
+        (("pad to max", "dynamic padding"), "", "1.80", Judgement.UNDECIDED, "samples/s"),
+        (("chunks of 512", "chunks of 256"), "66.8", "1.80", Judgement.CONTRADICTED, "tokens/s"),
+    ],
+)
+def test_fewer_tokens_a_sample_are_padding_or_text(
+    names: tuple[str, str], minutes: str, said: str, judgement: Judgement, unit: str
+) -> None:
+    """512 tokens a sample became 256. What an epoch takes tells which speed counts, unless text may be cut off."""
+    a, b = names
+    table = f"run,samples/s,tokens/s,epoch time (min)\n{a},100,51200,60.0\n{b},180,46000,{minutes}\n"
+    claim = {"text": "x", "baseline": a, "treatment": b, "speed_up": said, "quantity": "samples_per_second"}
+    found = report(table=table, claims=[claim])
+    (one,) = found.claims
+
+    assert (judgement, unit) == (one.judgement, one.unit)
+    assert (judgement is Judgement.UNDECIDED) == ("are padding or text, and in tokens/s it is 0.898" in one.reason)
+    assert (judgement is Judgement.UNDECIDED) == ("was text cut off" in " ".join(one.questions))
+    assert FindingKind.RANKING not in {f.kind for f in found.findings}
+
+
+def test_no_claim_is_contradicted_that_an_epoch_bears_out() -> None:
+    """By samples a second b is slower, and its epochs are shorter; a size that neither gives stays contradicted."""
+    a, b = ({"samples_per_second": s, "minutes_per_epoch": m} for s, m in (("100", "60.0"), ("90", "33.4")))
+    fits, neither = (judged(a, b, said, quantity="samples_per_second") for said in ("1.80", "2.50"))
+
+    assert [Judgement.UNDECIDED, Judgement.CONTRADICTED] == [fits.judgement, neither.judgement]
+    assert "in s/epoch it is 1.80 times as fast, and an epoch is the same data" in fits.reason
+
+
 @pytest.mark.parametrize("name", ["num_train_epochs", "max_steps"])
 def test_a_table_says_how_long_was_trained(name: str) -> None:
     """By the names of Trainer."""
@@ -399,7 +434,7 @@ WAITING = {"data": ".0400", "forward": ".0280", "backward": ".0520", "optimizer"
     ],
 )
 def test_a_longer_computation_hides_the_wait_for_data(after: Figures, workers: int | None, void: bool) -> None:
-    """32 ms more of a backward pass hide 30 ms in which workers load. 4 ms do not, nor where the process itself loads."""
+    """32 ms more of a backward pass hide 30 ms in which workers load. 4 ms hide less, and none if the process loads."""
     both = {} if workers is None else {"dataloader_num_workers": workers}
     phases = WAITING | after
     rows = [

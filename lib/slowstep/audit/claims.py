@@ -8,7 +8,7 @@ from dataclasses import replace
 from slowstep.audit.confounded import confounded
 from slowstep.audit.differences import differences
 from slowstep.audit.disputed import disputed, gains_without
-from slowstep.audit.doubts import BATCH, UNKNOWN, doubt_of, questions_of
+from slowstep.audit.doubts import BATCH, OTHER_TOKENS, UNKNOWN, doubt_of, questions_of
 from slowstep.audit.equal_work import FULL_LENGTH_ALIKE, OF_PRICE, equal_work, read_by, read_from, work_done
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
@@ -31,7 +31,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     named, stated, doubt = _with_factor(claim, a, b), stated_speed_up(claim), doubt_of(claim, a, b, gain, unit)
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit, stated)),
+        *([] if doubt.startswith((UNKNOWN, BATCH, OTHER_TOKENS)) else _unit_trap(claim, a, b, gain, unit, stated)),
         *beyond_bound(named, a, b, stated, gain, sizes),
         *between_steps(named, a, b, gain, unit),
         *controls(named, a, b),
@@ -44,6 +44,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     dispute = _dispute(claim, a, b, gain, stated) if gain and stated else ""
     left_open = dispute or (left_open_by_noise(gain, stated, by_repeats) if gain and stated else "")
     contradicted = bool(gain and stated and not dispute and contradicts(gain, stated))
+    _, otherwise = _opposed_by_epochs(a, b, gain, unit)
+    contradicted = contradicted and (otherwise is None or contradicts(otherwise, stated))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
     also = unknown_differences(a, b, claim.factor)
     if judgement is Judgement.HOLDS and also:
@@ -106,6 +108,15 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
 
 def _by_epochs(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
     """Find that samples a second say the opposite of epochs, which are the same data, or the other way round."""
+    other, otherwise = _opposed_by_epochs(a, b, gain, unit)
+    if otherwise is None:
+        return []
+    text = f"{read_by(other)} it is {times(otherwise.middle)} as fast, and an epoch is the same data"
+    return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
+
+
+def _opposed_by_epochs(a: Run, b: Run, gain: Figure | None, unit: str) -> tuple[str, Figure | None]:
+    """Return the unit, samples a second or epochs, that says the opposite of a gain, with what it says; else None."""
     speeds = {TITLES[q]: read_from(q, a, b) for q in ("samples_per_second", "seconds_per_epoch")}
     if (
         gain is None
@@ -113,15 +124,14 @@ def _by_epochs(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
         or unit not in (*speeds, TITLES["tokens_per_second"])
         or a.packed != b.packed
     ):
-        return []
+        return "", None
     other = next(u for u in reversed(speeds) if u != unit)
     work = work_done("seconds_per_epoch", a, b) if "epoch" in other else None
     if (work and not work[0].meets(exact(1))) or not (gain.middle - 1) * (speeds[other].middle - 1) < 0:
-        return []
+        return "", None
     if min(abs(g.middle - 1) for g in (gain, speeds[other])) <= CONSEQUENCE or gain.meets(exact(1)):
-        return []
-    text = f"{read_by(other)} it is {times(speeds[other].middle)} as fast, and an epoch is the same data"
-    return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
+        return "", None
+    return other, speeds[other]
 
 
 def _no_speed(a: Run, b: Run) -> str:

@@ -10,6 +10,7 @@ from slowstep.audit.equal_work import (
     OF_A_DEVICE,
     OF_PRICE,
     WHOLE,
+    as_in_an_epoch,
     counts_steps,
     lengths_differ,
     padding_differs,
@@ -19,6 +20,7 @@ from slowstep.audit.equal_work import (
     work_done,
 )
 from slowstep.audit.figures import Figure, exact
+from slowstep.audit.findings import times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, unknown_differences
 from slowstep.settings.reported import Claim
@@ -26,8 +28,15 @@ from slowstep.settings.reported import Claim
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
 UNKNOWN = "this is a total time, and the figures don't say whether both runs did as much work in it"
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
+OTHER_TOKENS = "the figures don't say whether the tokens that a sample lacks in one of them are padding or text"
 BATCH = "the figures don't say whether a step trains on as many samples in both"
 DEVICES = "the speeds are those of one device, and the figures don't say how many devices each was trained on"
+
+OF_PADDING = re.compile(
+    r"(?<![a-z])pad(?:s|ded|ding)?(?![a-z])|(?:group|sort)\w*[ _-]by[ _-]len|bucket(?:ing|ed)|smart[ _-]batch",
+    re.IGNORECASE,
+)
+"""Words of what leaves out padding and no text."""
 
 COUNTED = re.compile(
     r"(?<![\w.])(?<!rtx )(?<!gtx )(?<!quadro )(?<!geforce )"
@@ -53,10 +62,12 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
-    if (tokens_disagree(a, b) and not _padding_explains(a, b)) or (
-        unit == TITLES["tokens_per_second"] and padding_differs(a, b)
-    ):
+    if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
         return PADDED
+    if tokens_disagree(a, b) and not _padding_explains(a, b) and not _epochs_decide(claim, a, b):
+        by_tokens = read_from("tokens_per_second", a, b)
+        also = f", and in tokens/s it is {times(by_tokens.middle)} as fast" if by_tokens else ""
+        return PADDED if a.length and a.length == b.length else f"{OTHER_TOKENS}{also}"
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
     # no other figure counts equal work
@@ -75,6 +86,14 @@ def _padding_explains(a: Run, b: Run) -> bool:
     padded = [r for r in (a, b) if r.settings.dataset.padding == "max_length"]
     tokens = padded[0].solved.known.get("tokens_per_sample") if len(padded) == 1 else None
     return bool(tokens and padded[0].length and tokens.meets(exact(padded[0].length)))
+
+
+def _epochs_decide(claim: Claim, a: Run, b: Run) -> bool:
+    """Return whether the time of an epoch tells which tokens are gone: text, or padding if no text can be cut off."""
+    unit = as_in_an_epoch(a, b)
+    words = (claim.text, a.label, b.label, *a.unknown.values(), *b.unknown.values())
+    of_padding = bool(a.length and a.length == b.length) or any(map(OF_PADDING.search, words))
+    return unit == "tokens_per_second" or (unit == "samples_per_second" and of_padding)
 
 
 def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
@@ -122,6 +141,8 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
             f"than {short} tokens, it was padding that cost the time"
         )
         found.append(f"What share of the tokens does a length of {short} cut off?")
+    if doubt.startswith(OTHER_TOKENS):
+        found.append(f"Do the tokens a second of {_padded(a, b)} count padding, or was text cut off in one of them?")
     if doubt == PADDED:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
     if doubt.startswith(BATCH):
