@@ -38,6 +38,60 @@ def test_a_third_of_the_epochs_in_a_third_of_the_time_is_no_gain() -> None:
         assert FindingKind.UNIT in {f.kind for f in claim.findings}
 
 
+@pytest.mark.parametrize(
+    ("text", "loss", "said", "factor", "judgement", "words"),
+    [
+        ("Muon reaches val loss 3.28 in 2.33 times less time", "3.28", "2.33", None, "holds", "it is 0.965 times"),
+        ("Muon takes 2.33 times less time to val loss 3.28", "3.28", "4.0", None, "contradicted", "it is 2.33 times"),
+        ("Muon reaches its target sooner", "3.40", "2.33", None, "undecided", "another final val loss (3.28, 3.4)"),
+        ("Muon reaches its target sooner", "", "2.33", None, "undecided", "whether both come to the same result"),
+        ("Muon is 2.33 times as fast", "3.28", "2.33", None, "undecided", "the same final val loss (3.28)"),
+        ("Muon is 2.33 times as fast", "", "2.33", None, "contradicted", "it is 0.965 times"),
+        ("compiled it reaches 3.28 sooner", "3.28", "2.33", "torch_compile", "contradicted", "it is 0.965 times"),
+    ],
+)
+def test_fewer_steps_to_the_same_result_are_a_gain(
+    text: str, loss: str, said: str, factor: str | None, judgement: str, words: str
+) -> None:
+    """8,300 steps in place of 20,000 are what another optimizer brings, and nothing that leaves training as it is."""
+    header = "run,global batch,hours,steps,s/it,final val loss\n"
+    table = f"{header}adamw,512,10.0,20000,1.80,3.28\nmuon,512,4.30,8300,1.865,{loss}\n"
+    claim = {"text": text, "baseline": "adamw", "treatment": "muon", "speed_up": said, "quantity": "hours"}
+    (found,) = report(table=table, claims=[claim | {"factor": factor}]).claims
+
+    assert Judgement[judgement.upper()] is found.judgement
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "judgement"),
+    [
+        ("without duplicates an epoch takes half the time", None, Judgement.UNDECIDED),
+        ("it is twice as fast", None, Judgement.CONTRADICTED),
+        ("workers make an epoch twice as fast", "dataloader_num_workers", Judgement.CONTRADICTED),
+    ],
+)
+def test_an_epoch_of_fewer_samples_is_shorter(text: str, factor: str | None, judgement: Judgement) -> None:
+    """Whether it teaches as much nobody said; another cause of it is none."""
+    a, b = ({"minutes_per_epoch": m, "samples_per_epoch": n} for m, n in (("60", "52000"), ("31", "26900")))
+    settings = {factor: 8} if factor else {}
+    found = judged(a, b, "1.94", settings, text=text, factor=factor, quantity="minutes_per_epoch")
+
+    assert judgement is found.judgement
+    assert (judgement is Judgement.UNDECIDED) == any("the same loss or accuracy?" in q for q in found.questions)
+
+
+@pytest.mark.parametrize(("said", "judgement"), [("1.43", Judgement.UNDECIDED), ("2.50", Judgement.CONTRADICTED)])
+def test_a_probable_slip_contradicts_no_claim(said: str, judgement: Judgement) -> None:
+    """987 beside 1.234 and 1.410 are a thousand times too many, as where points part thousands."""
+    table = "| run | tokens/s |\n|--|--|\n| a | 987 |\n| b | 1.234 |\n| c | 1.410 |\n"
+    claim = {"text": "x", "baseline": "a", "treatment": "c", "speed_up": said, "quantity": "tokens_per_second"}
+    (found,) = report(table=table, claims=[claim]).claims
+
+    assert judgement is found.judgement
+    assert (judgement is Judgement.UNDECIDED) == ("a unit and its thousandth" in found.reason)
+
+
 def test_what_no_step_holds_is_judged_by_the_whole_time() -> None:
     """Saving less often costs no step anything, and four hours of the job."""
     job = {"steps": 10000, "seconds_per_step": "2.00"}

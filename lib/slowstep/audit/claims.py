@@ -19,7 +19,11 @@ from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import Run, batches, unknown_differences
 from slowstep.audit.stated_size import claimed, contradicts, stated_speed_up
+from slowstep.audit.time_to_result import whole_time
 from slowstep.settings.reported import Claim
+
+NO_TRAP = (UNKNOWN, BATCH, OTHER_TOKENS)
+"""Doubts under which nobody knows what counts equal work, so that no other unit is a trap."""
 
 NEVER = "; these figures are expected and were never measured"
 
@@ -27,11 +31,18 @@ NEVER = "; these figures are expected and were never measured"
 def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judged:
     """Judge a claim on two of the `runs`, its treatment and its baseline, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
-    gain, unit = equal_work(a, b, claim.quantity)
-    named, stated, doubt = _with_factor(claim, a, b), stated_speed_up(claim), doubt_of(claim, a, b, gain, unit)
+    (gain, unit), stated = equal_work(a, b, claim.quantity), stated_speed_up(claim)
+    whole = whole_time(claim, a, b, gain, stated)
+    gain, unit = (whole.gain, whole.unit) if whole and whole.counts else (gain, unit)
+    named = _with_factor(claim, a, b)
+    doubt = whole.doubt if whole else doubt_of(claim, a, b, gain, unit)
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *([] if doubt.startswith((UNKNOWN, BATCH, OTHER_TOKENS)) else _unit_trap(claim, a, b, gain, unit, stated)),
+        *(
+            []
+            if whole or doubt.startswith((UNKNOWN, BATCH, OTHER_TOKENS))
+            else _unit_trap(claim, a, b, gain, unit, stated)
+        ),
         *beyond_bound(named, a, b, stated, gain, sizes),
         *between_steps(named, a, b, gain, unit),
         *controls(named, a, b),
@@ -50,6 +61,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     also = unknown_differences(a, b, claim.factor)
     if judgement is Judgement.HOLDS and also:
         reason += f"; the two also differ in {also}"
+    if judgement is Judgement.HOLDS and whole:
+        reason += f"; both come to {whole.result}{_at_equal_work(claim, a, b)}"
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -59,6 +72,15 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         findings=findings,
         questions=questions_of(claim, a, b, doubt),
     )
+
+
+def _at_equal_work(claim: Claim, a: Run, b: Run) -> str:
+    """Return in words how fast a row is at equal work whose claim holds by the whole time; empty if that is as fast."""
+    gain, unit = equal_work(a, b, claim.quantity)
+    work = work_done(claim.quantity or "seconds", a, b)
+    if gain is None or work is None or work[0].meets(exact(1)):
+        return ""
+    return f", with other work: {read_by(unit)} it is {times(gain.middle)} as {_good(unit)}"
 
 
 def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:

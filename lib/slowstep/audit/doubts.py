@@ -23,6 +23,7 @@ from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, unknown_differences
+from slowstep.audit.time_to_result import SAME_RESULT
 from slowstep.settings.reported import Claim
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
@@ -143,6 +144,8 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"What share of the tokens does a length of {short} cut off?")
     if doubt.startswith(OTHER_TOKENS):
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding, or was text cut off in one of them?")
+    if doubt.endswith(SAME_RESULT):
+        found.append(f"Did '{a.label}' and '{b.label}' come to the same loss or accuracy?")
     if doubt == PADDED:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
     if doubt.startswith(BATCH):
