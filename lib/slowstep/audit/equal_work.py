@@ -142,9 +142,10 @@ def same_batch(a: Run, b: Run) -> bool | None:
     before, after = batches(a, b)
     if before and after:
         return before.meets(after)
-    if a.says_batch != b.says_batch:
+    if a.says_batch != b.says_batch or (a.says_batch and not (a.copies and b.copies)):
         return None
-    each = [r.settings.effective_batch_size * r.given.get("devices", exact(1)) for r in (a, b)]
+    copies = (a.copies, b.copies) if a.says_batch else (r.given.get("devices", exact(1)) for r in (a, b))
+    each = [r.settings.effective_batch_size * of for r, of in zip((a, b), copies, strict=True)]
     return a.says_batch or None if each[0].meets(each[1]) else False
 
 

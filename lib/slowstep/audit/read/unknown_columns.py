@@ -6,6 +6,7 @@ import functools
 import math
 import re
 
+from slowstep.audit.model_parallel import names_a_way
 from slowstep.audit.read.few_steps import without_statistic
 from slowstep.audit.read.measures import is_measure, number
 from slowstep.audit.read.unit_grammar import TIMES
@@ -115,7 +116,8 @@ def may_be_setting(header: str, text: str) -> bool:
         return False
     if is_measurement(header, text):
         return False
-    return is_word(text) or (text.isdigit() and not OF_A_TRACKER.match(header)) or _is_version(header, text)
+    whole = text.isdigit() and not OF_A_TRACKER.match(header)
+    return is_word(text) or whole or _is_version(header, text) or ("/" in text and names_a_way(header))
 
 
 def _is_version(header: str, text: str) -> bool:
