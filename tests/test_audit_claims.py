@@ -118,6 +118,29 @@ def test_a_whole_time_of_unknown_work_decides_nothing() -> None:
     assert claim.questions[0] == "How many steps or epochs did 'a' and 'b' take?"
 
 
+@pytest.mark.parametrize(
+    ("unit", "seconds", "said", "judgement"),
+    [
+        ("s/batch", ("0.250", "0.235"), "1.064", Judgement.UNDECIDED),
+        ("s/it", ("0.250", "0.235"), "1.064", Judgement.UNDECIDED),
+        ("s/batch", ("0.250", "0.235"), "2.00", Judgement.CONTRADICTED),  # whatever a batch is
+        ("s/step", ("0.250", "0.235"), "1.064", Judgement.CONTRADICTED),
+        ("s/it", ("2.13", "8.40"), "1/4", Judgement.CONTRADICTED),  # no micro-batch takes four times as long for it
+    ],
+)
+def test_what_a_loop_counts_may_be_micro_batches(
+    unit: str, seconds: tuple[str, str], said: str, judgement: Judgement
+) -> None:
+    """Batches of a loader take as long however many are accumulated, and then four of them make a step."""
+    table = f"run,micro batch,grad accum,{unit}\na,8,1,{seconds[0]}\nb,8,4,{seconds[1]}\n"
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": said, "quantity": "seconds_per_step"}
+    (found,) = report(table=table, claims=[claim]).claims
+
+    assert judgement is found.judgement
+    assert (judgement is Judgement.UNDECIDED) == ("if they are it is 1.06 times as fast" in found.reason)
+    assert (judgement is Judgement.UNDECIDED) == any("a micro-batch, or all that a step" in q for q in found.questions)
+
+
 PACKED = {"dataset.padding": "packing", "dataset.tokenize": "once"}
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from slowstep.audit.confounded import confounded
 from slowstep.audit.differences import differences
 from slowstep.audit.disputed import disputed, gains_without
-from slowstep.audit.doubts import BATCH, OTHER_TOKENS, UNKNOWN, doubt_of, questions_of
+from slowstep.audit.doubts import BATCH, MICRO, OTHER_TOKENS, UNKNOWN, doubt_of, questions_of
 from slowstep.audit.equal_work import FULL_LENGTH_ALIKE, OF_PRICE, equal_work, read_by, read_from, work_done
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
@@ -22,7 +22,7 @@ from slowstep.audit.stated_size import claimed, contradicts, stated_speed_up
 from slowstep.audit.time_to_result import whole_time
 from slowstep.settings.reported import Claim
 
-NO_TRAP = (UNKNOWN, BATCH, OTHER_TOKENS)
+NO_TRAP = (UNKNOWN, BATCH, MICRO, OTHER_TOKENS)
 """Doubts under which nobody knows what counts equal work, so that no other unit is a trap."""
 
 NEVER = "; these figures are expected and were never measured"
@@ -38,16 +38,12 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     doubt = whole.doubt if whole else doubt_of(claim, a, b, gain, unit)
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *(
-            []
-            if whole or doubt.startswith((UNKNOWN, BATCH, OTHER_TOKENS))
-            else _unit_trap(claim, a, b, gain, unit, stated)
-        ),
+        *([] if whole or doubt.startswith(NO_TRAP) else _unit_trap(claim, a, b, gain, unit, stated)),
         *beyond_bound(named, a, b, stated, gain, sizes),
         *between_steps(named, a, b, gain, unit),
         *controls(named, a, b),
         *confounded(claim, a, b),
-        *_meaning(claim, a, b),
+        *([] if doubt.startswith(MICRO) else _meaning(claim, a, b)),
         *(noise_of_repeats(claim, a, b, by_repeats) if by_repeats else allowed_by_rounding(claim, gain, stated)),
         *expectation(named, a, b, runs),
         *_by_epochs(claim, a, b, gain, unit),

@@ -7,6 +7,7 @@ import re
 from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
 from slowstep.audit.differences import changed
 from slowstep.audit.equal_work import (
+    FULL_LENGTH,
     OF_A_DEVICE,
     OF_PRICE,
     WHOLE,
@@ -21,8 +22,10 @@ from slowstep.audit.equal_work import (
 )
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import times
-from slowstep.audit.relations import TITLES
+from slowstep.audit.micro_batches import ACCUMULATED, nearer_to_one
+from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import Run, unknown_differences
+from slowstep.audit.stated_size import contradicts, stated_speed_up
 from slowstep.audit.time_to_result import SAME_RESULT
 from slowstep.settings.reported import Claim
 
@@ -31,6 +34,7 @@ UNKNOWN = "this is a total time, and the figures don't say whether both runs did
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
 OTHER_TOKENS = "the figures don't say whether the tokens that a sample lacks in one of them are padding or text"
 BATCH = "the figures don't say whether a step trains on as many samples in both"
+MICRO = "the figures don't say whether these steps are micro-batches"
 DEVICES = "the speeds are those of one device, and the figures don't say how many devices each was trained on"
 
 OF_PADDING = re.compile(
@@ -78,8 +82,31 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
     if not of_one and devices_unknown(a, b, claim.text):
         return DEVICES
+    if gain and (other := by_micro_batches(a, b, gain, unit)) and not _both_deny(claim, gain, other):
+        return f"{MICRO}, and if they are it is {times(other.middle)} as fast"
     differ = changed(a.settings, b.settings).keys()
     return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+
+
+def by_micro_batches(a: Run, b: Run, gain: Figure, unit: str) -> Figure | None:
+    """Return the gain if steps that may be micro-batches are; None where that changes nothing, or makes less sense.
+
+    Rows that accumulate other numbers of them are as a rule more alike by the right reading.
+    """
+    parts = [int(r.settings.training(ACCUMULATED)) if r.step_word else 1 for r in (a, b)]
+    counted = {TITLES["tokens_per_second"]: "tokens_per_second"}.get(unit, "samples_per_second")
+    if parts[0] == parts[1] or unit not in (TITLES["samples_per_second"], TITLES["tokens_per_second"], FULL_LENGTH):
+        return None
+    if all(counted in solve({q: f for q, f in r.given.items() if q in TITLES}).known for r in (a, b)):
+        return None
+    other = gain * (parts[0] / parts[1])
+    return other if nearer_to_one(other, gain) else None
+
+
+def _both_deny(claim: Claim, gain: Figure, other: Figure) -> bool:
+    """Return whether a claim is contradicted whether or not its steps are micro-batches."""
+    stated = stated_speed_up(claim)
+    return bool(stated and contradicts(gain, stated) and contradicts(other, stated))
 
 
 def _padding_explains(a: Run, b: Run) -> bool:
@@ -150,6 +177,9 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
     if doubt.startswith(BATCH):
         found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
+    if doubt.startswith(MICRO):
+        words = " or ".join(dict.fromkeys(f"'{r.step_word}'" for r in (a, b) if r.step_word))
+        found.append(f"Is a {words} of '{a.label}' and '{b.label}' a micro-batch, or all that a step accumulates?")
     if doubt == DEVICES:
         found.append(f"On how many devices were '{a.label}' and '{b.label}' trained?")
     if doubt == UNKNOWN:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull
+from slowstep.audit.micro_batches import in_steps, with_micro_batches
 from slowstep.audit.model_parallel import copies_of, names_a_way
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
 from slowstep.audit.row_settings import row_settings
@@ -20,7 +21,7 @@ from slowstep.factors import CATALOGUE
 from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError
 from slowstep.settings.errors import nearest
-from slowstep.settings.reported import Reported, Row
+from slowstep.settings.reported import MICRO_BATCH, Reported, Row
 from slowstep.text.sentences import capitalised, listed
 
 SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns.Speed=s/it)"
@@ -120,6 +121,8 @@ class Run:
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool
     """True if its batch is given, or is the default of a parameter file that says how the run was trained."""
+    step_word: str = ""
+    """What its file calls a step that may be a micro-batch; empty for a step, also where it was reckoned from these."""
     copies: Figure | None = exact(1)
     """The copies of the model, each with a batch of its own; None if it is split over devices, and into how many parts
     is not known."""
@@ -201,7 +204,7 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
     problems: list[str] = []
     found = []
     shares = {name for name in SHARES if _are_shares([row.figures[name] for row in rows if name in row.figures])}
-    for i, row in enumerate(with_batches(settings, rows)):
+    for i, row in enumerate(with_micro_batches(settings, with_batches(settings, rows))):
         try:
             found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}].", shares))
         except SettingsError as error:
@@ -283,6 +286,10 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         raise SettingsError([*problems, *error.problems]) from None
     if problems:
         raise SettingsError(problems)
+    if row.step_word == MICRO_BATCH:
+        parts = int(own.training("gradient_accumulation_steps"))
+        given = in_steps(given, parts)
+        repeats = {q: [in_steps({q: exact(v)}, parts)[q].middle for v in each] for q, each in repeats.items()}
     devices = _devices(given)
     copies = copies_of(row, devices if "devices" in given or devices.middle != 1 else None)
     counted = _counted(settings, own, copies)
@@ -316,6 +323,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         length=length,
         says_batch=described(settings) or _says_batch(own),
         copies=copies,
+        step_word="" if row.step_word == MICRO_BATCH else row.step_word,
     )
 
 
