@@ -126,6 +126,7 @@ def test_a_whole_time_of_unknown_work_decides_nothing() -> None:
         ("s/batch", ("0.250", "0.235"), "2.00", Judgement.CONTRADICTED),  # whatever a batch is
         ("s/step", ("0.250", "0.235"), "1.064", Judgement.CONTRADICTED),
         ("s/it", ("2.13", "8.40"), "1/4", Judgement.CONTRADICTED),  # no micro-batch takes four times as long for it
+        ("s/it", ("1.00", "1.60"), "2.50", Judgement.HOLDS),  # nor 1.6 times
     ],
 )
 def test_what_a_loop_counts_may_be_micro_batches(

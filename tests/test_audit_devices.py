@@ -121,6 +121,10 @@ def test_words_that_count_other_devices_than_the_figures_are_asked_about(table: 
         ("TP,attention", ("1,sdpa", "8,sdpa"), (4, None)),
         ("GPUs,TP", ("64,41200", "64,43100"), (256, 2048)),  # throughput
         ("GPUs,precision", ("64,bf16", "64,fp8"), (256, 2048)),
+        ("GPUs,mp", ("8,16", "8,32"), (32, 256)),  # bits
+        ("GPUs,mp", ("64,1", "64,8"), (256, 256)),
+        ("GPUs,parallelism", ("64,DDP", "64,FSDP full shard"), (256, 2048)),
+        ("GPUs,ulysses", ("64,1", "64,8"), (256, None)),
         ("GPUs,sequence parallel", ("64,no", "64,yes"), (256, 2048)),
     ],
 )

@@ -22,7 +22,7 @@ from slowstep.audit.equal_work import (
 )
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import times
-from slowstep.audit.micro_batches import ACCUMULATED, nearer_to_one
+from slowstep.audit.micro_batches import ACCUMULATED, makes_more_sense
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import Run, unknown_differences
 from slowstep.audit.stated_size import contradicts, stated_speed_up
@@ -100,7 +100,7 @@ def by_micro_batches(a: Run, b: Run, gain: Figure, unit: str) -> Figure | None:
     if all(counted in solve({q: f for q, f in r.given.items() if q in TITLES}).known for r in (a, b)):
         return None
     other = gain * (parts[0] / parts[1])
-    return other if nearer_to_one(other, gain) else None
+    return other if makes_more_sense(other, gain, parts[1] / parts[0]) else None
 
 
 def _both_deny(claim: Claim, gain: Figure, other: Figure) -> bool:
@@ -179,7 +179,7 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
     if doubt.startswith(MICRO):
         words = " or ".join(dict.fromkeys(f"'{r.step_word}'" for r in (a, b) if r.step_word))
-        found.append(f"Is a {words} of '{a.label}' and '{b.label}' a micro-batch, or all that a step accumulates?")
+        found.append(f"Is one {words} of '{a.label}' and '{b.label}' a micro-batch, or all that a step accumulates?")
     if doubt == DEVICES:
         found.append(f"On how many devices were '{a.label}' and '{b.label}' trained?")
     if doubt == UNKNOWN:

@@ -70,6 +70,16 @@ def in_steps(figures: Mapping[str, Figure], parts: int) -> dict[str, Figure]:
     }
 
 
-def nearer_to_one(other: Figure, gain: Figure) -> bool:
-    """Return whether two rows are more alike by another reading of their steps, so that this may be the right one."""
-    return gain.bounded and other.bounded and abs(math.log(other.middle)) < abs(math.log(gain.middle))
+SLOWER = 0.8
+"""The ratio below which accumulating more makes no samples slower: the optimizer steps less often."""
+
+
+def makes_more_sense(other: Figure, gain: Figure, more: float) -> bool:
+    """Return whether another reading of the steps of two rows is as probable, by which `other` is the gain.
+
+    Rows that accumulate so many times `more` are more alike by it, and not slower.
+    """
+    if not (gain.bounded and other.bounded):
+        return False
+    for_more = other.middle if more > 1 else 1 / other.middle
+    return abs(math.log(other.middle)) < abs(math.log(gain.middle)) and for_more > SLOWER

@@ -26,14 +26,17 @@ HEADERS = {kind: re.compile(rf"(?:{words})(?: (?:world )?(?:size|degree|ways?|di
 SEVERAL = re.compile(r"\s?[/×,|]\s?|\s?\bx\b\s?")
 """What parts the ways in one header, `TP/PP`, and their sizes in its cells, `8/4`."""
 
-OTHER = re.compile(r"(?:sp|ulysses|sequence parallel\w*)(?: (?:size|degree))?|(?:\dd )?parallel\w*(?: \w+)?")
-"""Headers of ways that may split samples, or of any way."""
+UNSPLIT = re.compile(r"|-|–|—|n/?a|no(?:ne)?|off|false|[01]", re.IGNORECASE)
+"""Cells that say that nothing is split."""
 
-UNSPLIT = re.compile(
-    r"|-|–|—|n/?a|no(?:ne)?|off|false|[01]|(?:native |torch )?(?:ddp|dp|fsdp ?\d?|zero[ -]?\d?|data(?: parallel\w*)?)",
-    re.IGNORECASE,
+OF_ANY_WAY = re.compile(r"(?:\dd )?parallel\w*(?: (?:strategy|config\w*|mode|type|setup|plan|layout))?")
+SPLIT = re.compile(
+    r"\d ?[x×/,] ?\d|tensor|pipeline|model|context|sequence|ulysses|megatron|\b(?:3d|[tpcs]p)\b", re.IGNORECASE
 )
-"""Cells that say that no model is split."""
+"""Headers of columns that may name any way, and words and numbers in their cells of ways that split a model."""
+
+OF_SAMPLES = re.compile(r"(?:sp|ulysses|sequence parallel\w*)(?: (?:size|degree))?")
+"""Headers of a way that may split samples. Megatron's is only switched on, and takes no devices of its own."""
 
 SAID = re.compile(r"(?<![a-z])(tp|pp|dp)[ _=:-]?([1-9]\d{0,4})(?=x|[tpcd]p|[^a-z\d.%]|$)", re.IGNORECASE)
 """A way in the name of a row, with its size: `tp8`, `TP=8 PP=2`."""
@@ -45,8 +48,10 @@ LARGEST = 4096
 """The size from which on a number under such a header is another thing: `TP` may stand for throughput."""
 
 UNSAID_WAY = "unsaid"
+"""A way that such words name, in place of `tp` and the like."""
+
 UNKNOWN = 0
-"""A way that only such words name, and the size of one that is named without it."""
+"""The size of a way that is named without one."""
 
 
 def copies_of(row: Row, devices: Figure | None) -> Figure | None:
@@ -56,8 +61,8 @@ def copies_of(row: Row, devices: Figure | None) -> Figure | None:
     """
     sizes = _sizes(row)
     copies = sizes.pop("dp", None)
-    if sizes.keys() & {"tp", "pp"}:
-        sizes.pop("mp", None)  # it is the product of both
+    if sizes.keys() & {"tp", "pp"} or (devices.middle if devices else 0) < sizes.get("mp", 0):
+        sizes.pop("mp", None)  # it is the product of both, or the bits of mixed precision
     parts = prod(sizes.values())
     if UNKNOWN in (parts, copies):
         return None
@@ -99,14 +104,17 @@ def _in_columns(row: Row) -> Iterator[tuple[str, int]]:
         kinds = [kind for part in names for kind, words in HEADERS.items() if words.fullmatch(part)]
         if len(kinds) == len(names):
             each = [_size(cell) for cell in cells] if len(cells) == len(names) else [UNKNOWN] * len(names)
-            yield from ((kind, size) for kind, size in zip(kinds, each, strict=True) if size <= LARGEST)
-        elif OTHER.fullmatch(name) and not (UNSPLIT.fullmatch(text) or SAID.search(text) or _is_switch(name, text)):
+            sizes = zip(kinds, each, strict=True)
+            yield from ((kind, size) for kind, size in sizes if size <= LARGEST and (size or name != "mp"))
+        elif _splits_somehow(name, text):
             yield name, UNKNOWN
 
 
-def _is_switch(name: str, text: str) -> bool:
-    """Return whether a cell only switches Megatron's sequence parallelism on, which takes no devices of its own."""
-    return name.startswith(("sp", "sequence")) and text.lower() in ("yes", "true", "on")
+def _splits_somehow(name: str, text: str) -> bool:
+    """Return whether a column says that a model, or samples, are split in a way that is not understood."""
+    if OF_SAMPLES.fullmatch(name):
+        return bool(re.search(r"[2-9]|\d\d", text))
+    return bool(OF_ANY_WAY.fullmatch(name) and SPLIT.search(text) and not SAID.search(text))
 
 
 def _size(cell: str) -> int:

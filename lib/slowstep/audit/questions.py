@@ -120,19 +120,21 @@ def _micro_batches(runs: Sequence[Run]) -> list[str]:
 
 def _split(runs: Sequence[Run]) -> list[str]:
     """Ask about models that may be split over devices, each copy of which has one batch."""
-    found = []
-    for run in runs:
-        found += [
-            f"Is the model of '{run.label}' split over {c.split} devices? Samples a step are {c.given}, and would be "
-            f"{exact(c.follows.middle)} if each device had a batch of its own"
-            for c in run.solved.contradictions
-            if c.split
-        ]
-        if run.says_batch and not run.copies and "samples_per_step" not in run.solved.known:
-            found.append(
-                f"How many samples does a step of '{run.label}' train on? Its model may be split over devices, so that "
-                "they do not follow from its batch"
-            )
+    found = [
+        f"Is the model of '{run.label}' split over {c.split} devices? Samples a step are {c.given}, and would be "
+        f"{exact(c.follows.middle)} if each device had a batch of its own"
+        for run in runs
+        for c in run.solved.contradictions
+        if c.split
+    ]
+    unknown = [
+        f"'{r.label}'" for r in runs if r.says_batch and not r.copies and "samples_per_step" not in r.solved.known
+    ]
+    if unknown:
+        found.append(
+            f"How many samples does a step of {listed(unknown)} train on? The model may be split over devices, so that "
+            "they do not follow from the batch"
+        )
     return found
 
 
