@@ -385,6 +385,17 @@ def test_speeds_of_one_device_say_nothing_of_a_number_that_only_words_give(
     assert one.judgement is judgement
 
 
+def test_a_speed_of_one_node_decides_nothing_and_confounds_nothing() -> None:
+    """Eight nodes of 39,100 tokens a second are not slower than one of 41,200; the column is asked about."""
+    table = "run,GPUs,tokens/s (per node),tokens/s\n1 node,8,41200,41200\n8 nodes,64,39100,312800\n"
+    claim = {"text": "x", "baseline": "1 node", "treatment": "8 nodes", "speed_up": "7.59", "factor": "processes"}
+    found = report(table=table, claims=[claim])
+
+    assert Judgement.HOLDS is found.claims[0].judgement
+    assert any("tokens/s (per node)" in question for question in found.questions)
+    assert [] == found.faults
+
+
 def test_cheaper_is_a_claim_on_cost() -> None:
     """As long, and for less."""
     claim = judged({"hours": "10.0", "cost": "25.00"}, {"hours": "10.0", "cost": "7.50"}, "3.3", quantity="cost")
