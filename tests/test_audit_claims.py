@@ -43,8 +43,8 @@ def test_a_third_of_the_epochs_in_a_third_of_the_time_is_no_gain() -> None:
     [
         ("Muon reaches val loss 3.28 in 2.33 times less time", "3.28", "2.33", None, "holds", "it is 0.965 times"),
         ("Muon takes 2.33 times less time to val loss 3.28", "3.28", "4.0", None, "contradicted", "it is 2.33 times"),
-        ("Muon reaches its target sooner", "3.40", "2.33", None, "undecided", "another final val loss (3.28, 3.4)"),
-        ("Muon reaches its target sooner", "", "2.33", None, "undecided", "whether both come to the same result"),
+        ("Muon reaches its target sooner", "3.40", "2.33", None, "undecided", "show that both come to the same result"),
+        ("Muon reaches its target sooner", "", "2.33", None, "undecided", "show that both come to the same result"),
         ("Muon is 2.33 times as fast", "3.28", "2.33", None, "undecided", "the same final val loss (3.28)"),
         ("Muon is 2.33 times as fast", "", "2.33", None, "contradicted", "it is 0.965 times"),
         ("compiled it reaches 3.28 sooner", "3.28", "2.33", "torch_compile", "contradicted", "it is 0.965 times"),
@@ -61,6 +61,21 @@ def test_fewer_steps_to_the_same_result_are_a_gain(
 
     assert Judgement[judgement.upper()] is found.judgement
     assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "judgement"),
+    [
+        ("it reaches the same loss in half the time", Judgement.HOLDS),
+        ("it reaches twice the speed", Judgement.CONTRADICTED),
+    ],
+)
+def test_a_claim_that_names_no_figure_says_whether_it_is_on_a_time(text: str, judgement: Judgement) -> None:
+    """Half of the epochs came to the same loss, at the same pace."""
+    table = "run,samples/s,hours,epochs,loss\na,100,10.0,2,0.500\nb,101,5.0,1,0.500\n"
+    claim = {"text": text, "baseline": "a", "treatment": "b", "speed_up": "2.0"}
+
+    assert judgement is report(table=table, claims=[claim]).claims[0].judgement
 
 
 @pytest.mark.parametrize(

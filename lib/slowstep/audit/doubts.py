@@ -26,7 +26,7 @@ from slowstep.audit.micro_batches import ACCUMULATED, makes_more_sense
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import Run, unknown_differences
 from slowstep.audit.stated_size import contradicts, stated_speed_up
-from slowstep.audit.time_to_result import SAME_RESULT
+from slowstep.audit.time_to_result import ON_THAT, SAME_RESULT
 from slowstep.settings.reported import Claim
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
@@ -171,6 +171,8 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"What share of the tokens does a length of {short} cut off?")
     if doubt.startswith(OTHER_TOKENS):
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding, or was text cut off in one of them?")
+    if doubt.endswith(ON_THAT):
+        found.append("Is the claim on the time to the same result, or on the time of as much work?")
     if doubt.endswith(SAME_RESULT):
         found.append(f"Did '{a.label}' and '{b.label}' come to the same loss or accuracy?")
     if doubt == PADDED:

@@ -125,7 +125,7 @@ def _split(runs: Sequence[Run]) -> list[str]:
         f"{exact(c.follows.middle)} if each device had a batch of its own"
         for run in runs
         for c in run.solved.contradictions
-        if c.split
+        if c.split and not c.micro_batches
     ]
     unknown = [
         f"'{r.label}'" for r in runs if r.says_batch and not r.copies and "samples_per_step" not in r.solved.known

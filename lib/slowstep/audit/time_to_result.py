@@ -28,13 +28,18 @@ AIMS = re.compile(
 )
 """Words of a claim on the time to a result: `reaches 75.9 % top-1`, `hours to val loss 3.28`."""
 
+OF_TIME = re.compile(r"\b(?:time|hours?|minutes?|sooner|earlier)\b", re.IGNORECASE)
+"""Words of a claim on a time. One that names no figure, and reaches a speed, is on that."""
+
 RESULT = re.compile(rf"(?:\b|_){METRIC}(?:\b|_)", re.IGNORECASE)
 """Headers of columns of what a training came to."""
 
 ALIKE = 0.002
 """The share by which two results may differ that are called the same."""
 
-SAME_RESULT = "the figures don't say whether both come to the same result"
+SAME_RESULT = "the figures don't show that both come to the same result"
+ON_THAT = "the claim doesn't say whether it is on the time to that"
+"""Reasons why a claim on a whole time is open."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +49,7 @@ class WholeTime:
     gain: Figure
     unit: str
     result: str
-    """The results of both in words: `the same val loss (3.28)`; empty if no column says them."""
+    """The results of both in words, `the same val loss (3.28)`; empty if no columns say that they are the same."""
     counts: bool
     """True if the claim is on the time to that result, so that the whole time counts."""
 
@@ -53,8 +58,8 @@ class WholeTime:
         """Return why the claim is open although the two differ in their work; empty where the whole time counts."""
         if self.counts:
             return ""
-        whole = f"{read_by(self.unit)} it is {times(self.gain.middle)}"
-        return f"{whole}, and both come to {self.result}" if self.result else f"{whole}, and {SAME_RESULT}"
+        why = f"both come to {self.result}, and {ON_THAT}" if self.result else SAME_RESULT
+        return f"{read_by(self.unit)} it is {times(self.gain.middle)}, and {why}"
 
 
 def whole_time(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> WholeTime | None:
@@ -63,17 +68,17 @@ def whole_time(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure
     Its words say so, or the results of both rows, or it is on the time of an epoch that has fewer samples. What leaves
     the training as it is makes no result come sooner than its steps do.
     """
-    aims = bool(AIMS.search(claim.text))
+    aims = bool(AIMS.search(claim.text) and (claim.quantity or OF_TIME.search(claim.text)))
     times_of_both = (q for q in ("seconds", "minutes", "hours") if q in a.given and q in b.given)
     quantity = claim.quantity or (next(times_of_both, None) if aims else None)
     whole = read_from(quantity, a, b) if quantity in WHOLE else None
     if whole is None or stated is None or _leaves_training(claim.factor):
         return None
-    same, result = _results(a, b)
-    counts = aims and same
+    result = _same_results(a, b)
+    counts = aims and bool(result)
     of_epoch = quantity.endswith("per_epoch") and "epoch" in claim.text.lower()
     may_be = not contradicts(whole, stated) and gain is not None and contradicts(gain, stated)
-    if not counts and not (may_be and (aims or (not claim.factor and (same or of_epoch)))):
+    if not counts and not (may_be and (aims or (not claim.factor and (result or of_epoch)))):
         return None
     return WholeTime(gain=whole, unit=TITLES[quantity], result=result, counts=counts)
 
@@ -83,12 +88,10 @@ def _leaves_training(factor: str | None) -> bool:
     return known is not None and known.meaning is not Meaning.SEMANTICS
 
 
-def _results(a: Run, b: Run) -> tuple[bool, str]:
-    """Return whether two rows come to the same results, and their results in words, empty if no column says any."""
+def _same_results(a: Run, b: Run) -> str:
+    """Return the results that two rows have in common, in words; empty if any differs, or if none are given."""
     both = {name: (value, b.beside[name]) for name, value in a.beside.items() if name in b.beside}
     results = {name: pair for name, pair in both.items() if RESULT.search(name)}
-    unlike = {n: pair for n, pair in results.items() if abs(pair[0] - pair[1]) > ALIKE * max(map(abs, pair))}
-    if unlike:
-        return False, listed([f"another {name} ({before:g}, {after:g})" for name, (before, after) in unlike.items()])
-    same = listed([f"{name} ({before:g})" for name, (before, _) in results.items()], " and ")
-    return bool(results), f"the same {same}" if results else ""
+    if not results or any(abs(c - d) > ALIKE * max(abs(c), abs(d)) for c, d in results.values()):
+        return ""
+    return f"the same {listed([f'{name} ({before:g})' for name, (before, _) in results.items()], ' and ')}"
