@@ -467,13 +467,15 @@ BATCH = "config.yml:batch"
 
 
 class OfAProgram(SimulatedMeasurer):
-    """Trials of a program that makes the loader of its third line with other workers, and holds what it is given."""
+    """Trials of a program that makes the loader it trains on with other workers, and holds what it is given."""
 
     def _trial(self, arm: Arm) -> TrialRecord:
         known, settings = super()._trial(arm), arm.settings
         seen = {given_key(name): value for name, value in settings.given.items()}
         if workers := settings.training_arguments.get("dataloader_num_workers"):
-            place = CodePlace(file=f"{settings.command.folder}/train.py", line=3, column=8)
+            file = Path(settings.command.folder, "train.py")
+            line = file.read_text().partition("train =")[0].count("\n") + 1
+            place = CodePlace(file=str(file), line=line, column=8)
             key = "training_arguments.dataloader_num_workers"
             seen["changes"] = [asdict(Made(key, "DataLoader", 0, workers, place, "num_workers"))]
         return replace(known, observed=known.observed | seen)
@@ -606,6 +608,37 @@ def test_a_report_says_the_same_whatever_became_of_the_files(
     assert "was edited after this was measured" not in page
     assert "`train.py` can't be read here, or was edited after this was measured" in told
     assert ("`config.yml` can't be read here" in told) == (edit is not line_inserted)
+
+
+SECRETS = ("sk_of_the_call", "pw_of_the_address", "sk_of_the_file")
+CALLED = 'login(key="sk_of_the_call")\nstore("postgres://me:pw_of_the_address@host/db")\n'
+
+
+@pytest.mark.parametrize(
+    ("program", "patched"),
+    [
+        (CALLED + PROGRAM, True),  # as many lines are shown as hold none
+        (PROGRAM + CALLED, False),
+        (PROGRAM.replace("num_workers=0)\n", 'num_workers=0, api_key="sk_of_the_call")\n'), False),
+    ],
+)
+def test_what_is_made_to_be_shared_holds_no_secret_of_the_users_files(
+    program: str, patched: bool, home: Path, investigated: Investigated
+) -> None:
+    """Neither the patch nor a copy of a configuration file; what they lack for it is to be done by hand."""
+    (home / "train.py").write_text(program)
+    (home / "config.yml").write_text("batch: 16\nwandb:\n  api_key: sk_of_the_file\n")
+    folder = investigated()
+    shared = "".join(path.read_text() for path in (folder / "final").rglob("*") if path.is_file())
+    page = (folder / "final" / "changes.md").read_text()
+
+    assert [one for one in SECRETS if one in shared] == []
+    assert ("changes.patch" in in_final(folder)) == patched
+    assert ("lacks these, edit them by hand" in page) != patched
+    assert "config.yml` holds what reads as a secret" in page
+    assert "num_workers" in page
+    assert "`config.yml` `batch: 32`" in page
+    assert f"final/{COPIES}" not in page
 
 
 def test_a_patch_is_never_made_for_lines_that_were_not_measured(home: Path, folder: Path) -> None:

@@ -42,8 +42,9 @@ LARGEST = 1e12
 class Work:
     """The work that was processed. Tokens are None for data that has no token ids.
 
-    padded = all positions of the batches; useful = attention_mask.sum(); loss = labels that count (!= -100);
-    cut = tokens of the examples that truncation removed.
+    padded = all positions of the batches; useful = attention_mask.sum(), or all positions where there is no mask and
+    rows are full; loss = labels that count (!= -100); cut = tokens of the examples that truncation removed; doubtful =
+    positions in rows that may be padded, where no mask says it. If these are many, useful tokens are None.
     """
 
     samples: int = 0
@@ -51,6 +52,7 @@ class Work:
     useful_tokens: int | None = None
     loss_tokens: int | None = None
     cut_tokens: int | None = None
+    doubtful_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

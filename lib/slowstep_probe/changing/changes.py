@@ -21,6 +21,7 @@ from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
+from slowstep_probe.processes import others
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.trial.told import NotTestable, told
 from slowstep_probe.weights import arena
@@ -56,6 +57,7 @@ class Changes:
         """Make the changes while the block runs, with the probe attached between them."""
         patches, late = Patches(), LateImports()
         unsent.attach(patches, late)
+        others.attach(patches)
         self.effects.attach(patches)
         self.given.attach(patches, late)
         if self.weights:

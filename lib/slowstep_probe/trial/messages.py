@@ -115,7 +115,7 @@ class BlockDone:
     trained: int
     """Steps trained since the block before, discarded steps included."""
     position: int
-    """Samples trained on since the start. A step whose batch doesn't tell its samples counts as one."""
+    """Samples trained on since the start, see `slowstep_probe.tape.Tape.position`."""
     steps: Steps = Steps()
     """Every steady step since the answer before. Those of the block come last."""
     queued: int = 0
