@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_ru
 from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
 from slowstep.audit.relations import TITLES
+from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import capitalised
 
 TRAINING = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
@@ -105,11 +106,22 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     found = [_row(training, end, known) for training, end in own]
     if found and left_out:
         found[0][1].append(left_out)
+    words = [_step_word(training) for training, _ in own]
     found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log, beside_box)]
     return [
-        {"label": path.stem, "figures": figures, "place": str(path), "questions": questions}
-        for figures, questions in found
+        {"label": path.stem, "figures": figures, "place": str(path), "questions": questions, "step_word": word}
+        for (figures, questions), word in zip_longest(found, words, fillvalue="")
     ]
+
+
+def _step_word(training: Training) -> str:
+    """Return what the bars of a training count where that may be micro-batches. Trainer's bar counts its steps.
+
+    A bar for each epoch goes over the batches of a loader, and a loop may accumulate several of them.
+    """
+    if any(stretch.of_batches for stretch in training.stretches):
+        return MICRO_BATCH
+    return "it" if training.nested or len(training.epochs) > 1 or "epoch" in training.stretches[-1].name.lower() else ""
 
 
 def _is_told_apart(training: Training) -> bool:

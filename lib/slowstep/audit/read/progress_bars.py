@@ -44,6 +44,9 @@ BAR = re.compile(
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
 
+OF_LIGHTNING = re.compile(r"[^\]\r\n]{0,200}?\bv_num=")
+"""What Lightning shows behind the pace of its bars, which count the batches of a loader."""
+
 PERCENT = re.compile(r"\d+%$")
 
 END_WORD = re.compile(r"""(["'])train_runtime\1|\*{3,} train metrics \*{3,}""")
@@ -112,6 +115,7 @@ def scan(path: Path, with_metrics: bool = True) -> Scanned:
             pace = pace_of(found["pace"] or found["bare_pace"], found["unit"] or found["bare_unit"])
             if pace and head is not None:
                 _add(stretches, found, bar_name(head, prefixes or (), with_metrics), began, pace)
+                stretches[-1].of_batches |= bool(OF_LIGHTNING.match(buffer, found.end()))
         position = max(0, ends_from - began)
         while (match := END_WORD.search(buffer, position)) and match.start() < whole:
             word = match.start()

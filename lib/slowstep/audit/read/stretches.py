@@ -70,6 +70,9 @@ class Stretch:
     elapsed: array[int] = field(default_factory=lambda: array("q"))
     """The seconds that each bar showed as elapsed."""
 
+    of_batches: bool = False
+    """True if it counts the batches of a loader, of which several may make up a step."""
+
     @property
     def counts(self) -> str:
         """Return what the bar counts: "step", "sample", "token" or "epoch"."""
