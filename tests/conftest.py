@@ -37,7 +37,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # the same of nohup
 PROCESSES = {
     *("test_trials.py", "test_leftovers.py", "test_system_errors.py", "test_probe.py", "test_audit_command.py"),
     *("test_guard.py", "test_script_guard.py", "test_survey.py", "test_command_trials.py", "test_workload.py"),
-    *("test_workloads_beside.py", "test_final.py", "test_untrusted_text.py"),
+    *("test_workloads_beside.py", "test_final.py", "test_untrusted_text.py", "test_notebook_process.py"),
     *("test_damaged_inputs.py", "test_rank_trials.py", "test_node_trials.py", "test_slurm.py", "test_slurm_cluster.py"),
 }
 """Files whose tests start trials, commands or notebooks by themselves, or train in the process of the tests."""

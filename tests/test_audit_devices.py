@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from slowstep.audit import audit
+from slowstep.audit import Audit, Judgement, audit
 from slowstep.judgement.devices import PEAKS, peak_of
 from slowstep.settings.load import validate
+
+
+def report(table: str, **said: object) -> Audit:
+    """Audit a table by itself."""
+    return audit(validate({"name": "own", "reported": {"table": table, **said}}, "own"))
 
 
 @pytest.mark.parametrize(
@@ -132,3 +137,68 @@ def test_a_price_may_be_that_of_a_node(devices: int, cost: str, asked: str, faul
 
     assert faults == len(found.faults)
     assert bool(asked) is any(asked in q for q in found.questions if "price of an hour" in q)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "samples"),
+    [
+        ("GPUs,TP", ("64,1", "64,8"), (256, 256)),
+        ("GPUs,tensor_parallel_size", ("64,-", "64,8"), (256, 256)),
+        ("GPUs,TP/PP", ("64,1/1", "64,4/2"), (256, 256)),
+        ("GPUs,parallelism", ("64,DDP", "64,TP4 PP2"), (256, 256)),
+        ("GPUs,DP", ("64,64", "64,8"), (256, 256)),
+        ("DP,TP", ("64,1", "8,8"), (256, 256)),
+        ("GPUs,tensor parallel", ("64,no", "64,yes"), (256, None)),
+        ("GPUs,parallelism", ("64,DDP", "64,4x2"), (256, None)),
+        ("GPUs,TP", ("64,1", "64,7"), (256, None)),
+        ("TP,attention", ("1,sdpa", "8,sdpa"), (4, None)),
+        ("GPUs,TP", ("64,41200", "64,43100"), (256, 2048)),  # throughput
+        ("GPUs,precision", ("64,bf16", "64,fp8"), (256, 2048)),
+        ("GPUs,mp", ("8,16", "8,32"), (32, 256)),  # bits
+        ("GPUs,mp", ("64,1", "64,8"), (256, 256)),
+        ("GPUs,parallelism", ("64,DDP", "64,FSDP full shard"), (256, 2048)),
+        ("GPUs,ulysses", ("64,1", "64,8"), (256, None)),
+        ("GPUs,sequence parallel", ("64,no", "64,yes"), (256, 2048)),
+    ],
+)
+def test_devices_that_hold_one_model_have_one_batch(
+    columns: str, rows: tuple[str, str], samples: tuple[int | None, int | None]
+) -> None:
+    """64 devices in parts of 8 train 8 copies. Where the parts are not known, nor are the samples of a step."""
+    table = f"run,micro batch,grad accum,s/step,{columns}\na,1,4,9.10,{rows[0]}\nb,1,32,9.60,{rows[1]}\n"
+    found = report(table)
+    known = [run.solved.known.get("samples_per_step") for run in found.runs]
+
+    assert samples == tuple(figure and figure.middle for figure in known)
+    assert (None in samples) == any("may be split over devices" in question for question in found.questions)
+    assert [] == found.faults
+
+
+@pytest.mark.parametrize(
+    ("names", "judgement"),
+    [
+        (("tp1", "tp8"), Judgement.HOLDS),
+        (("base", "TP4-PP2"), Judgement.HOLDS),
+        (("base", "tp4pp2"), Judgement.HOLDS),
+        (("base", "8-way tensor parallel"), Judgement.UNDECIDED),
+        (("base", "8 times accumulated"), Judgement.CONTRADICTED),
+    ],
+)
+def test_the_name_of_a_row_may_say_how_its_model_is_split(names: tuple[str, str], judgement: Judgement) -> None:
+    """5 % slower at the same global batch, or 7.6 times as fast if each device has a batch of its own."""
+    a, b = names
+    table = f"run,GPUs,micro batch,grad accum,s/step\n{a},64,1,4,9.10\n{b},64,1,32,9.60\n"
+    claim = {"text": "x", "baseline": a, "treatment": b, "speed_up": "0.948", "quantity": "seconds_per_step"}
+
+    assert judgement is report(table, claims=[claim]).claims[0].judgement
+
+
+def test_a_smaller_global_batch_than_devices_have_is_asked_about() -> None:
+    """Each model may lie on two devices; 300 samples fit no number of them."""
+    table = "run,GPUs,micro batch,global batch,s/step\na,512,1,{},9.60\n"
+    half, odd = (report(table.format(samples)) for samples in (256, 300))
+
+    assert [] == half.faults
+    assert any("Is the model of 'a' split over 2 devices?" in question for question in half.questions)
+    assert 256 == half.runs[0].solved.known["samples_per_step"].middle
+    assert 1 == len(odd.faults)

@@ -8,6 +8,7 @@ import pytest
 
 from slowstep.audit import audit
 from slowstep.audit.findings import Judgement
+from slowstep.audit.read.columns import column
 from slowstep.audit.read.unit_grammar import ratio
 from slowstep.audit.terminal_lines import compared
 from slowstep.settings import SettingsError
@@ -295,6 +296,49 @@ def test_figures_in_lines_may_lack_one(cell: str) -> None:
 
     assert {r.label for r in found.runs} >= {"a", "b"}
     assert next(r for r in found.runs if r.label == "b").given["samples_per_second"].middle == 150
+
+
+@pytest.mark.parametrize(
+    ("header", "quantity"),
+    [
+        *(
+            (f"tokens/s ({of})", "")
+            for of in ("per node", "node", "each worker", "/host", "mean per node", "per_socket")
+        ),
+        *(
+            (f"tokens/s ({of})", "tokens_per_second")
+            for of in ("mean", "8 nodes", "all nodes", "per second", "w/o warmup")
+        ),
+        *((f"tokens/s ({of})", "tokens_per_second_per_device") for of in ("per GPU", "per GPU, mean", "GPU", "/rank")),
+    ],
+)
+def test_a_speed_of_a_share_is_none_of_the_whole(header: str, quantity: str) -> None:
+    """Tokens a second of one node are not those of eight; of a device they are known as such."""
+    assert quantity == column(header, set()).name
+
+
+@pytest.mark.parametrize(
+    ("cells", "refused"),
+    [
+        (("987", "1.234", "1.410"), True),
+        (("12", "1.234.567", "1.410"), True),
+        (("1.987", "1.234", "1.410"), False),  # ratios are the same either way
+        (("987", "0.234", "1.410"), False),
+        (("987", "1.23", "1.410"), False),
+        (("1234", "1.234", "1.410"), False),
+        (("2", "1.234", "1.410"), False),
+    ],
+)
+def test_points_that_may_part_thousands_are_asked_about(cells: tuple[str, ...], refused: bool) -> None:
+    """Below 987 in a German sheet 1.234 are more than a thousand, and 1.410 are 1.43 times 987."""
+    table = "run;tokens/s\n" + "".join(f"{name};{cell}\n" for name, cell in zip("abc", cells, strict=True))
+    data = {"name": "own", "reported": {"table": table}}
+
+    if refused:
+        with pytest.raises(SettingsError, match=r"does the point part thousands\? Write '1234"):
+            audit(validate(data, "own"))
+    else:
+        assert len(audit(validate(data, "own")).runs) == 3
 
 
 def test_a_price_is_read_with_its_sign() -> None:

@@ -955,3 +955,44 @@ def test_a_speed_that_one_line_says_is_asked_about(tmp_path: Path) -> None:
     lines = "".join(f"iter: {i}  total_loss: 1.6  time: 0.4201  data_time: 0.0213\n" for i in range(19, 400, 20))
     with pytest.raises(Unreadable, match=r"'0.4203 s / it' in one line: is it the speed of the whole training\?"):
         read(lines + "Overall training speed: 398 iterations in 0:02:47 (0.4203 s / it)\n", tmp_path)
+
+
+BAR_OF_AN_EPOCH = "Epoch {}: {:3d}%|███| {}/{} [{:02d}:{:02d}<00:01,  {}it/s, {}train_loss=1.31]\n"
+
+
+def epochs(pace: float, total: int, shown: str) -> str:
+    """The log of two epochs of a bar each."""
+    clocks = [(done, round(done / pace)) for done in (total // 4, total // 2, total)]
+    return "".join(
+        BAR_OF_AN_EPOCH.format(epoch, 100 * done // total, done, total, *divmod(clock, 60), pace, shown)
+        for epoch in (0, 1)
+        for done, clock in clocks
+    )
+
+
+@pytest.mark.parametrize(
+    ("shown", "totals", "paces", "gain"),
+    [
+        ("v_num=0, ", (1250, 1250), (3.80, 4.06), 4.06 / 3.80),  # Lightning's
+        ("v_num=0, ", (1250, 625), (3.80, 4.06), 4.06 / 3.80),  # half of the data
+        ("", (1250, 1250), (3.80, 4.06), 4.06 / 3.80),  # an epoch has as many of them
+        ("", (1000, 1000), (4.00, 1.02), 4 * 1.02 / 4.00),  # as many steps are called an epoch
+        ("", (1250, 313), (4.00, 1.02), 4 * 1.02 / 4.00),
+    ],
+)
+def test_a_bar_over_the_batches_of_a_loader_counts_micro_batches(
+    tmp_path: Path, shown: str, totals: tuple[int, int], paces: tuple[float, float], gain: float
+) -> None:
+    """A bar that goes up to as much with four micro-batches a step as with one counts no steps."""
+    rows = []
+    for name, parts, total, pace in zip("ab", (1, 4), totals, paces, strict=True):
+        (tmp_path / f"{name}.log").write_text(epochs(pace, total, shown), encoding="utf-8")
+        settings = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": parts}
+        rows.append({"label": name, "settings": settings})
+    files = [str(tmp_path / f"{name}.log") for name in "ab"]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": f"{gain:.2f}"}
+    data = {"name": "own", "reported": {"files": files, "rows": rows, "claims": [claim]}}
+    (found,) = audit(validate(data, "own")).claims
+
+    assert found.gain.middle == pytest.approx(gain, rel=0.01)
+    assert "micro" not in found.reason

@@ -202,6 +202,15 @@ def test_a_ratio_may_be_one_of_a_column_that_was_not_read() -> None:
     assert 2 == len(faults(report(part)))
 
 
+@pytest.mark.parametrize("header", ["steps to 3.28", "steps"])
+def test_a_speed_up_may_be_that_of_fewer_steps(header: str) -> None:
+    """8,300 steps of 1.865 s in place of 20,000 of 1.80 s take 2.33 times less; no figures make 3.5 of them."""
+    table = f"run,s/it,{header},speedup\nAdamW,1.80,20000,1.0x\nMuon,1.865,8300,{{}}\n"
+
+    assert [] == faults(report(table.format("2.33x")))
+    assert 1 == len(faults(report(table.format("3.5x"))))
+
+
 def test_an_efficiency_without_devices_is_another_one() -> None:
     """That of padding is a share of real tokens, and to no row."""
     table = "padding,tokens_per_s,efficiency\nmax_length,61200,38%\nlongest,60800,71%\n"

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from slowstep.batch import investigations, notebook
+from slowstep.batch.cleanup import forget_other_runs
 from slowstep.batch.measuring import Concluded
 from slowstep.cli import load_and_check
 from slowstep.cli import measure as by_command
@@ -167,6 +168,31 @@ def test_the_seconds_of_a_notebook_are_those_of_drawing(
 
     assert told[:-1] == ["00_baseline"]
     assert re.fullmatch(f"00_baseline: {said}", told[-1])
+
+
+@pytest.mark.parametrize("from_records", [True, False])
+def test_no_name_in_a_record_leads_to_a_file(
+    from_records: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A folder that was sent may name anything as its notebook. What is written and what is dropped has the name by
+    which it was read, so the reader's own files stay."""
+    own, folder = tmp_path / "own.json", tmp_path / "smoke"
+    own.write_text('{"version": 1, "kind": "tmp", "record": {}}')
+    store = Store(folder / "records")
+    for name in (str(own.with_suffix("")), "../../../own"):
+        store.write(NotebookRun(notebook=name, status="ok"), "notebooks", BASELINE.notebook)
+        store.write(Summary(notebook=name, arm="another"), "summaries", BASELINE.notebook)
+        monkeypatch.setattr(notebook, "NotebookProcess", lambda *_: SimpleNamespace(alive=False, end=lambda: ""))
+        monkeypatch.setattr(notebook, "render", lambda *_: None)
+        given = notebook.Given(loaded=LOADED, folder=folder, from_records=from_records)
+        (made,) = notebook.run([notebook.path_of(BASELINE)], given, lambda *_: None).values()
+        forget_other_runs(LOADED.settings, store)
+
+        assert made.notebook == BASELINE.notebook
+        assert store.read(NotebookRun, "notebooks", BASELINE.notebook) == made
+        assert store.every(Summary, "summaries") == []
+        assert [own, folder] == sorted(tmp_path.iterdir(), key=lambda path: path.name)
+        assert own.read_text() == '{"version": 1, "kind": "tmp", "record": {}}'
 
 
 def test_measuring_without_notebooks_says_how_long_it_took(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from slowstep_probe.changing.configurations import LightningEnds
+from slowstep_probe.changing.lightning import LightningEnds
+from slowstep_probe.changing.schedules import Schedules
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.ranks.rank import Group, Rank
@@ -42,7 +43,7 @@ def test_its_devices_are_the_ranks_of_a_node(
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for rank in ranks(*on_nodes) or [None]:
         patches = Patches()
-        LightningEnds(rank).attach(patches, LateImports())
+        LightningEnds(Schedules(lambda _: -1), rank).attach(patches, LateImports())
         made = module.Trainer(max_epochs=1, world=sum(on_nodes) or 1, **given)
         patches.remove()
 

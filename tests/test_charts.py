@@ -13,21 +13,26 @@ import nbformat
 import plotly.graph_objects as go
 import pytest
 
-from simulated import around, block, contrast, pairs, record
+from simulated import around, block, contrast, facts, pairs, record
 from slowstep.investigation.results import Measured
 from slowstep.judgement.bounds import Bound
+from slowstep.judgement.comparison import result_of
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.remaining import Remaining
+from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import throughput
 from slowstep.judgement.verdict import before_trial, judge
 from slowstep.records import PHASES, Block, Operator, ProfileRecord, Status, TrialRecord
-from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, operators, rank_times
+from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, operators, rank_times, remaining
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import Table
 from slowstep.report.contrast import contrast as contrast_of
 from slowstep.report.contrast import text_on
 from slowstep.report.html import render
 from slowstep.report.tables import NOTHING_LOST
+from slowstep.report.tables import facts as table_of_facts
 from slowstep.settings import Settings
-from slowstep_probe.measured import OfRank
+from slowstep_probe.measured import Memory, OfRank, Telemetry
 
 UNLIKE = [{"rank": "0", "forward": "50 %", "memory": "1 GiB"}, {"rank": "1", "saving": "7 %", "memory": "2 GiB"}]
 """Rows of different keys."""
@@ -99,6 +104,45 @@ def test_a_large_share_that_is_not_certain_is_not_hidden(data: tuple[float, floa
     baseline = SimpleNamespace(facts=SimpleNamespace(shares=dict.fromkeys(PHASES, small) | {"data": span}))
 
     assert lost_time([], baseline, 0.05).empty == (said or NOTHING_LOST)
+
+
+def test_the_adopted_run_is_not_said_to_lose_nothing_where_that_is_not_certain() -> None:
+    """Its few steps decide no more than the baseline's do, and could miss what comes rarely."""
+    share = Interval(mean=0.15, lower=0.02, upper=0.33, p=1.0, n=12)
+    missed = "a stall rarer than one in 17 steps could have been missed"
+    few = Remaining(overrides={}, ratio=1.3, looked_at=list(PHASES), missed=missed)
+    wait = Suspect(phase="data", share=share, why="it trains nothing")
+
+    assert remaining(few).empty == f"{NOTHING_LOST} A stall rarer than one in 17 steps could have been missed."
+    assert "Data wait takes 15 % [2.0, 33]" in remaining(replace(few, perhaps=[wait])).empty
+
+
+@pytest.mark.parametrize(
+    ("by_turns", "others", "told"),
+    [(True, 0, True), (False, 0, False), (True, 1, False), (True, None, False)],
+    ids=["alone", "beside the other arm", "beside another process", "not known"],
+)
+def test_memory_in_use_on_a_device_is_told_of_a_trial_that_had_it_alone(
+    by_turns: bool, others: int | None, told: bool
+) -> None:
+    """The device counts what all processes hold there, and a run that takes 26 GiB needs no card of 52."""
+    measured = record(pairs(around(0.0)), by_turns=by_turns)
+    seen = [replace(p, baseline=replace(p.baseline, telemetry=Telemetry(others=others))) for p in measured.pairs]
+    held = replace(measured.baseline, memory=Memory(reserved=25 << 30, device=52 << 30))
+    baseline = SimpleNamespace(
+        facts=facts(),
+        reading=result_of(seen),
+        record=replace(measured, pairs=seen, baseline=held),
+        fails="",
+        noise=None,
+        block_length=None,
+        peak=None,
+        mfu=None,
+    )
+    shown = {row["figure"]: row["value"] for row in table_of_facts(baseline).rows}
+
+    assert told is ("52.00 GiB" == shown.get("device memory in use"))
+    assert "25.00 GiB" == shown["peak memory reserved"]
 
 
 # -- arms --

@@ -423,6 +423,20 @@ def test_a_share_that_was_found_about_as_large_is_as_it_was(
     assert list(kept) == told
 
 
+@pytest.mark.parametrize(("by_trainer", "expected"), [(True, 8), (False, 5)])
+def test_a_trainers_accumulation_is_what_it_is_told(by_trainer: bool, expected: int, folder: Path) -> None:
+    """An epoch of five batches is one step, whatever the Trainer would accumulate. Without a Trainer nothing acts on
+    arguments."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(folder))
+    one = {"name": "", "place": {"file": "", "line": 0}, "values": {}}
+    made = [one | {"kind": kind} for kind in ("arguments", "trainer")[: 1 + by_trainer]]
+    name = "gradient_accumulation_steps"
+    training = {"facts": {name: 5}, "arguments": {name: 8}, "step_seconds": [0.1], "work": {"samples": 1}}
+    seen = SurveyRecord(command=command, constructed=made, training=training)
+
+    assert expected == surveyed_run.surveyed(seen).values[name].value
+
+
 # -- a run for real --
 
 

@@ -103,6 +103,19 @@ def test_a_program_trains_beyond_its_own_end(
     assert measured.block.work.samples == pytest.approx(60 * samples, rel=0.05)
 
 
+def test_a_trainers_learning_rate_is_that_of_its_job(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """A trial has no end, and a warm-up that is a share of the steps is one of those that the program takes."""
+    program = (home / "with_trainer.py").read_text()
+    (home / "warms_up.py").write_text(program.replace("num_train_epochs=50", "num_train_epochs=2, warmup_steps=0.5"))
+    found = block(started(surveyed("warms_up.py", "out")), 23)
+
+    job = [step / 8 for step in range(8)] + [step / 8 for step in range(8, 0, -1)]
+    assert found.learning_rates == pytest.approx(job + job[-1:] * 8)
+    assert len(found.learning_rates) == len(found.losses)
+
+
 @pytest.mark.parametrize("kind", ["evaluated", "in a child"])
 def test_one_process_is_measured_whatever_is_forked(
     kind: str, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
@@ -560,6 +573,46 @@ def test_a_trainer_is_made_to_save_and_nothing_comes_of_it(
     assert saved.bytes > 10_000
     assert after.block.steps == 3
     assert was == content(home)
+
+
+def test_a_trainer_does_nothing_by_itself_that_is_measured_on_its_own(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """It evaluates every 30 steps and saves every 10: 70 steps hold saves and no evaluation, which happens when asked.
+
+    What a callback of the program asks for happens all the same, at the 35th step.
+    """
+    program = (home / "with_trainer.py").read_text()
+    program = program.replace("logging_steps=5", 'logging_steps=5, eval_strategy="steps", eval_steps=30, save_steps=10')
+    program = program.replace(
+        "train_dataset=Texts()", "train_dataset=Texts(), eval_dataset=Texts(), callbacks=[Asks()]"
+    )
+    program = program.replace("import LlamaConfig", "import TrainerCallback, LlamaConfig")
+    program = program.replace("shape = {", f"{ASKS}\n\nshape = {{", 1)
+    (home / "evaluates.py").write_text(program)
+    settings = surveyed("evaluates.py", "out")
+    trial = started(settings)
+    ready = trial.ask(None, SOON)
+    trial.ask(Run(steps=1), SOON)
+    steps = trial.ask(Run(steps=70), SOON).steps
+    asked = trial.ask(PeriodicEvent(event="evaluate"), SOON)
+
+    assert settings.run["eval_steps"] == 30
+    assert ready.periodic_events == ["evaluate"]
+    assert sum(s > 0 for s in steps.phases["save"]) == 7
+    assert sum(s > 0 for s in steps.phases["evaluate"]) == 1
+    assert asked.samples == 64
+    assert asked.seconds > asked.fixed
+
+
+ASKS = """
+class Asks(TrainerCallback):
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == 35:
+            control.should_evaluate = True
+        return control
+"""
+"""A callback that asks for an evaluation at a time of its own."""
 
 
 @pytest.mark.parametrize("kind", [[], ["bare"]], ids=["mappings", "tensors"])

@@ -7,15 +7,20 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from asking import compare
 from slowstep.factors import Arm
+from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
+from slowstep.records import Block, Status, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.settings.periodic_events import happens, is_rare, occurrences, steps_between
 from slowstep.settings.schema import Budget
+from slowstep_probe.measured import Work
+from slowstep_probe.trial.messages import PeriodicEventDone
 
 SAVE = "training_arguments.save_strategy"
 STEPS = "training_arguments.save_steps"
@@ -55,6 +60,32 @@ def test_a_rare_event_counts_with_its_share(measurer: LocalMeasurer, arm: Callab
     per_step = [b.amortised["save"] / b.steps for b in (asked.pairs[0].baseline, asked.pairs[0].treatment)]
     assert per_step[0] > per_step[1]
     assert plain.pairs[0].baseline.amortised == {}
+
+
+def test_what_an_event_takes_the_first_time_is_no_share_of_each(smoke: Settings) -> None:
+    """A pass may be compiled then. Of the second one, 0.4 s start its workers, and the rest grows with the samples."""
+    answers = iter([30.0, 1.0, 2.0])
+    done = lambda: PeriodicEventDone(seconds=next(answers), bytes=None, samples=8, fixed=0.4)  # noqa: E731
+    trial = LiveTrial(
+        process=SimpleNamespace(ask=lambda request, timeout: done(), budget=Budget()),
+        record=TrialRecord(arm="x", status=Status.OK),
+        device="cpu",
+        periodic_events=["evaluate"],
+        step_seconds=0.2,
+        step_samples=8,
+        period=1,
+        discard=1,
+        position=0,
+        warm=0,
+        began=0.0,
+        trained=0,
+    )
+    rare = {"training_arguments.eval_strategy": "steps", "training_arguments.eval_steps": 100}
+    settings = override(smoke, rare | {"dataset.eval_samples": 80})
+    block = Block(steps=10, seconds=1.0, phases={"evaluate": 0.0}, step_seconds=[0.1] * 10, work=Work(samples=80))
+    shares = [trial.amortised(settings, block, ["evaluate"]).amortised["evaluate"] for _ in range(2)]
+
+    assert shares == pytest.approx([(0.4 + 0.6 * 10) / 10, (0.4 + 1.6 * 10) / 10])
 
 
 def test_what_never_happens_has_no_share(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:

@@ -36,6 +36,29 @@ def test_a_run_that_does_not_learn_is_another_training() -> None:
     assert not losses.same(compared(learns, [6.0 - 0.001 * i for i in range(64)]))
 
 
+def at_rates(measured: ComparisonRecord, a: list[float], b: list[float]) -> ComparisonRecord:
+    """The same comparison with these learning rates, relative to those that were set."""
+    baseline, treatment = (
+        replace(arm, learning_rates=r) for arm, r in zip((measured.baseline, measured.treatment), (a, b), strict=True)
+    )
+    return replace(measured, baseline=baseline, treatment=treatment)
+
+
+def test_runs_that_hardly_learn_do_not_show_that_they_train_the_same() -> None:
+    """Early in a long warm-up a run without any updates has the same losses. Other ones still show other training."""
+    flat, other = compared([6.0, 5.0] * 8, [6.001, 5.001] * 8), compared([6.0, 5.0] * 8, [6.0, 5.2] * 8)
+    early, late = [step / 3e7 for step in range(16)], [min(1.0, step / 8) for step in range(16)]
+    stuck = at_rates(flat, early, early)
+
+    assert losses.same(stuck) is losses.same(stuck, reorders_draws=True) is losses.change(stuck) is None
+    assert losses.learning_rate_reached(stuck) == 15 / 3e7
+    assert losses.same(at_rates(other, early, early)) is False
+    for known in (flat, at_rates(flat, late, late), at_rates(flat, late, early), at_rates(flat, early, late)):
+        assert losses.same(known)
+        assert losses.change(known) is not None
+        assert losses.learning_rate_reached(known) is None
+
+
 def test_the_change_is_over_the_same_samples() -> None:
     """Two steps of 8 stand against four of 4; what one arm alone has seen does not count."""
     found = losses.change(compared([6.0, 6.0, 4.0, 4.0, 1.0], [6.0, 4.5, 0.1], batch=8))

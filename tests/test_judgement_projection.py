@@ -10,10 +10,11 @@ import pytest
 from simulated import block
 from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project, unknown
+from slowstep.judgement.run_facts import periodic_event_shares
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
-from slowstep.settings.command import Command
-from slowstep.wording.words import change_of_job, duration, hours
+from slowstep.settings.command import Command, Seen, Surveyed
+from slowstep.wording.words import change_of_job, counted, duration, hours
 
 STARTED = TrialRecord(
     arm="baseline",
@@ -58,7 +59,7 @@ def job(quick: Settings) -> Settings:
 
 def test_all_costs_are_in(job: Settings) -> None:
     """Start-up, compilation, steps, saves and evaluations are all part of the job's time, and add up to it."""
-    events = EventRecord(seconds={"save": [2.0, 4.0], "evaluate": [10.0]})
+    events = EventRecord(seconds={"save": [3.0, 2.0, 4.0], "evaluate": [10.0]})
     found = project(job, EVEN, events)
 
     assert {
@@ -69,6 +70,82 @@ def test_all_costs_are_in(job: Settings) -> None:
         "evaluating": 3 * 10.0,
     } == pytest.approx(found.parts)
     assert sum(found.parts.values()) == pytest.approx(found.seconds)
+    assert found.left_out == ""
+
+
+def test_what_an_event_costs_once_counts_once(job: Settings) -> None:
+    """A pass that is compiled in the first evaluation is no part of each, nor does it grow with the data set.
+
+    Of 8 samples an evaluation takes 2 s, of these 1.2 s to start; of 80 it takes 1.2 s and ten times the rest.
+    """
+    events = EventRecord(
+        seconds={"evaluate": [22.0, 2.0, 2.0]}, samples={"evaluate": 8}, fixed={"evaluate": [21.2, 1.2, 1.2]}
+    )
+    found = project(override(job, {"dataset.eval_samples": 80}), EVEN, events)
+    shares = periodic_event_shares(override(job, {"dataset.eval_samples": 80}), EVEN_BLOCKS, events)
+
+    assert found.parts["evaluating"] == pytest.approx(3 * 9.2 + 20.0)
+    assert shares["evaluate"] == pytest.approx(9.2 / 250 / (1.0 + 9.2 / 250))
+
+
+def test_a_record_that_tells_no_fixed_seconds_is_scaled_as_a_whole(job: Settings) -> None:
+    """It is an older one, or one of an evaluation of few batches."""
+    events = EventRecord(seconds={"evaluate": [2.0, 2.0]}, samples={"evaluate": 8})
+
+    assert project(override(job, {"dataset.eval_samples": 80}), EVEN, events).parts["evaluating"] == 3 * 20.0
+
+
+def of_command(job: Settings, *objects: str, protected: bool = True, **seen: object) -> Settings:
+    """The job of a command whose program makes such objects, with what its survey saw."""
+    command = Command(words=[], python="", arguments=["train.py"], folder="/", protected=protected)
+    values = {name: Seen(value=value) for name, value in seen.items()}
+    surveyed = Surveyed(objects=list(objects), values=values)
+    return replace(job, training_arguments={}, command=command, surveyed=surveyed)
+
+
+def test_what_no_trial_of_a_loop_meets_is_said_to_be_left_out(job: Settings) -> None:
+    """Epochs of its trials go on without end, so a validation after each is in none of the job's parts."""
+    found = project(of_command(job, "loader"), EVEN, EventRecord(seconds={}))
+    ends = project(of_command(job, "loader", loaders_by_turns=True), EVEN, EventRecord(seconds={}))
+
+    assert "after each epoch" in found.left_out
+    assert "after each epoch" not in ends.left_out
+    assert "too seldom for a trial" in ends.left_out
+    assert "That counts start-up, warm-up and compilation and training steps. " in counted(found)
+    assert counted(found).endswith(f"The time of the job leaves out {found.left_out}.")
+
+
+def test_what_a_survey_saw_after_an_epoch_is_a_part_of_the_job(job: Settings) -> None:
+    """Three epochs end with 40 s each; what was met is no longer left out. Trials in which epochs end meet it."""
+    found = project(of_command(job, "loader", seconds_after_epoch=40.0), EVEN, EventRecord(seconds={}))
+    plain = project(of_command(job, "loader", seconds_after_epoch=0.001), EVEN, EventRecord(seconds={}))
+    ends = of_command(job, "loader", seconds_after_epoch=40.0, loaders_by_turns=True)
+
+    assert found.parts["after epochs"] == 3 * 40.0
+    assert sum(found.parts.values()) == pytest.approx(found.seconds)
+    assert "takes 40 s" in found.assumed
+    assert "after each epoch" not in found.left_out
+    assert (plain.assumed, plain.left_out) == ("", found.left_out)
+    assert "after epochs" not in plain.parts
+    assert "after epochs" not in project(ends, EVEN, EventRecord(seconds={})).parts
+
+
+def test_a_trainer_that_can_not_be_made_to_evaluate_is_said_to_lack_that(job: Settings) -> None:
+    """Its data set has no length, or nothing protects the user's checkpoints: then neither happens when asked."""
+    seen = {"eval_strategy": "epoch", "save_strategy": "steps", "save_steps": 100}
+    events = EventRecord(seconds={"save": [3.0]})
+    no_length = project(of_command(job, "arguments", "loader", **seen), EVEN, events)
+    all_known = project(
+        of_command(job, "arguments", "loader", **seen, **{"dataset.eval_samples": 8}),
+        EVEN,
+        replace(events, seconds={"save": [3.0], "evaluate": [10.0]}),
+    )
+    unprotected = project(of_command(job, "arguments", protected=False, **seen), EVEN, EventRecord(seconds={}))
+
+    assert no_length.left_out.startswith("evaluating, as far as the trials did not meet it: the length of the data set")
+    assert "saving" not in no_length.left_out
+    assert all_known.left_out == ""
+    assert [one.partition(",")[0] for one in unprotected.left_out.split("; ")] == ["saving", "evaluating"]
 
 
 def test_stalled_blocks_count_by_their_time(job: Settings) -> None:
@@ -149,7 +226,7 @@ def test_a_save_that_could_not_be_measured_is_not_silently_free(job: Settings) -
     found = project(job, EVEN, EventRecord(seconds={"evaluate": [10.0]}, failed={"save": "no time was left"}))
 
     assert "saving" not in found.parts
-    assert found.assumed == "saving is taken to cost nothing, as it could not be measured (no time was left)"
+    assert found.left_out == "saving, which could not be measured (no time was left)"
 
 
 def test_what_the_measured_steps_hold_is_not_counted_again(job: Settings) -> None:
@@ -188,7 +265,7 @@ def test_a_command_tried_on_a_part_of_its_data_has_the_steps_of_its_job(
     job: Settings, samples: int | None, epoch_steps: int, steps: int, saves: int
 ) -> None:
     """Steps and saves are those of job.samples, as the time of training is, and not those of the trial's loader."""
-    of_command = override(
+    asked = override(
         replace(job, command=Command(words=[], python="", arguments=["train.py"], folder="/")),
         {
             "job.samples": samples,
@@ -197,7 +274,7 @@ def test_a_command_tried_on_a_part_of_its_data_has_the_steps_of_its_job(
             "training_arguments.save_steps": 500,
         },
     )
-    found = project(of_command, measured(*EVEN_BLOCKS, epoch_steps=epoch_steps), EventRecord(seconds={"save": [2.0]}))
+    found = project(asked, measured(*EVEN_BLOCKS, epoch_steps=epoch_steps), EventRecord(seconds={"save": [2.0]}))
 
     assert found.steps == steps
     assert found.parts["saving"] == 2.0 * saves

@@ -13,11 +13,12 @@ from slowstep.judgement.explaining import WHOLES
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.remaining import Remaining
-from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
+from slowstep.judgement.suspects import Left, Suspect, gone, perhaps_suspects, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.wording.causes import causes
+from slowstep.wording.remaining import looked_at_again
 from slowstep.wording.still_open import more_lost
-from slowstep_probe.measured import Loop, OfRank, Operator
+from slowstep_probe.measured import PHASES, Loop, OfRank, Operator
 
 MINIMUM = 0.05
 HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}
@@ -442,6 +443,67 @@ def test_what_changes_take_away_together_is_not_said_to_stay() -> None:
 
     assert "still loses at least" in apart
     assert "still loses at least" not in together
+
+
+@pytest.fixture
+def waits() -> Suspect:
+    """A wait for data of 15 % in steps that scatter so much that it may be nothing, and may be a third."""
+    share = Interval(mean=0.15, lower=0.01, upper=0.33, p=1.0, n=12)
+    return Suspect(phase="data", share=share, why="it trains nothing")
+
+
+def test_a_wait_that_few_steps_do_not_decide_is_neither_a_loss_nor_none() -> None:
+    """It may take more than the minimum effect is worth, and it may not; one that certainly does not is left alone."""
+    scattered = facts(SHARES | {"data": 0.15, "host_to_device": 0.01, "other": 0.0}, noise=1.0, seen=12)
+    share = scattered.shares["data"]
+
+    assert share.lower < MINIMUM / (1 + MINIMUM) < share.upper
+    assert [] == suspects(scattered, MINIMUM)
+    assert ["data"] == [one.phase for one in perhaps_suspects(scattered, MINIMUM)]
+    assert [] == perhaps_suspects(facts(SHARES | {"data": 0.15, "other": 0.0}, noise=0.01), MINIMUM)
+
+
+def test_time_at_a_line_that_may_take_more_than_it_was_seen_to_take_is_open() -> None:
+    """A few looks at the stack place 4 % of the time at a line between the phases: it may be 5 %, and it may be 3."""
+    steps = facts(
+        HEALTHY | {"other": 0.06}, noise=0.01, profile=profiled(places={"other": {"train.py:7 in main": 0.04}})
+    )
+
+    assert [] == suspects(steps, MINIMUM)
+    assert ["other"] == [one.phase for one in perhaps_suspects(steps, MINIMUM)]
+
+
+def test_an_undecided_wait_is_told_and_not_denied(waits: Suspect) -> None:
+    """Nobody is told that nothing is lost where a third of the time may be."""
+    clear = Remaining(overrides={}, ratio=1.3, looked_at=list(PHASES))
+    few = replace(clear, missed="a stall rarer than one in 17 steps could have been missed")
+    (certain,) = found(data=0.3)
+
+    assert looked_at_again(clear).endswith("no phase of the run loses time that is worth a change.")
+    assert looked_at_again(few).endswith("a change; a stall rarer than one in 17 steps could have been missed.")
+    assert looked_at_again(replace(clear, perhaps=[waits])) == (
+        "From so few steps it is not known what is still lost. Data wait takes 15 % [1.0, 33] of the time that is left."
+    )
+    assert "what else is still lost" in looked_at_again(replace(clear, suspects=[certain], perhaps=[waits]))
+    assert "" == looked_at_again(replace(clear, suspects=[certain])) == looked_at_again(None)
+
+
+def test_what_few_steps_do_not_decide_takes_no_cause_away(waits: Suspect) -> None:
+    """A change leaves at least 20 % of the time waiting; that the final run's few steps are undecided is no news."""
+    waiting = found(data=0.6)
+    part = replace(
+        verdict("pin_memory", math.log(1.4), left={"data": 0.3}),
+        overrides={"pin_memory": True},
+        left_at_most={"data": 0.32},
+        before={"data": 0.6},
+    )
+    clear = Remaining(overrides=part.overrides, ratio=1.4, looked_at=["data"])
+    told = [
+        " ".join(cause.text for cause in causes([part], waiting, MINIMUM, known))
+        for known in (clear, replace(clear, perhaps=[waits]))
+    ]
+
+    assert ["still loses at least" in text for text in told] == [False, True]
 
 
 def test_pairs_that_met_no_stall_explain_none() -> None:

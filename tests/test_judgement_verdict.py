@@ -154,6 +154,30 @@ def test_a_moved_control_voids_the_comparison(quick: Settings) -> None:
     assert "something else changed" in found.reason
 
 
+@pytest.mark.parametrize(
+    ("device", "workers", "stands"),
+    [("cuda", 0, True), ("cpu", 2, True), ("cpu", None, True), ("cpu", 0, False)],
+    ids=["a device", "loader workers", "a loader that nobody saw", "nothing beside training"],
+)
+def test_a_wait_that_a_change_uncovers_leaves_its_verdict(
+    device: str, workers: int | None, stands: bool, quick: Settings
+) -> None:
+    """Passes lost a quarter of the step, and a tenth of it is waited for data in their place: the rest is a gain.
+
+    The page says what hides part of it. A process that fetches its batches itself can't uncover any wait.
+    """
+    after = SHARES | {"backward": 0.2, "data": 0.2}
+    whole = sum(after.values())
+    made = contrast(quick, gradient_checkpointing=False)
+    seen = made.expects | {"dataloader_num_workers": workers}
+    both = record(pairs(around(1 / whole - 1), shares={p: s / whole for p, s in after.items()}), observed=seen)
+    found = judged(made, replace(both, baseline=replace(both.baseline, observed=seen)), device)
+
+    assert stands is found.tells
+    assert (Outcome.SUPPORTED if stands else Outcome.INCONCLUSIVE) == found.outcome
+    assert stands is any("data wait grew by 10 %" in warning for warning in found.warnings)
+
+
 def test_workers_may_slow_a_run_on_the_cpu(quick: Settings) -> None:
     """Loader workers take cores from training on a CPU, so there no phase is a control for them; on a GPU they are."""
     shares = SHARES | {"data": 0.0, "forward": 0.35}
@@ -195,6 +219,18 @@ def test_doubts_travel_with_the_verdict(tokenize: Contrast, about: dict, word: s
     found = judged(tokenize, replace(took(around(0.2)), treatment=trial, **about))
 
     assert [True] == [word in warning for warning in found.warnings]
+
+
+def test_losses_of_a_long_warm_up_are_said_to_show_nothing(tokenize: Contrast) -> None:
+    """A change of the class exact rests on that alone."""
+    warming = TrialRecord(arm="b", status=Status.OK, losses=[2.0] * 8, learning_rates=[1e-3 * i for i in range(8)])
+    treatment = replace(warming, arm="t", observed={"tokenize": "once"})
+    found = judged(tokenize, replace(took(around(0.2)), baseline=warming, treatment=treatment))
+    (note,) = found.warnings
+
+    assert "the learning rate only reached 0.7 % of the one that was set" in note
+    assert note.endswith("it rests on the class that it is exact")
+    assert found.loss_change is None
 
 
 @pytest.mark.parametrize(("gain", "words"), [(0.2, "regained after"), (-0.2, "never regained")])

@@ -38,8 +38,9 @@ from slowstep.judgement.verdict import Outcome, span
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
-from slowstep.processes.lock import locked
-from slowstep.records import ComparisonRecord, Environment, ObservationRecord, Status, Store
+from slowstep.processes.lock import Busy, locked
+from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Status, Store
+from slowstep.report import tables
 from slowstep.report.arm_charts import effects
 from slowstep.report.cards import card
 from slowstep.report.drawing import NARROW, svg
@@ -126,13 +127,13 @@ def test_what_is_adopted_tells_what_it_still_loses(concluded: Concluded) -> None
 
 
 def test_what_is_adopted_and_loses_nothing_says_nothing(concluded: Concluded) -> None:
-    """That is known, and no section of a report stands empty for it."""
+    """That is known as far as its steps go, and no section of a report stands empty for it."""
     found = overview(concluded({"gradient_checkpointing=false": 0.4}, HEALTHY))
 
     assert found.decision.adopted
     assert [] == found.remains == as_json(found)["remaining"]
     assert "still lost" not in as_markdown(found) + page([found])
-    assert found.confirmed.endswith("no phase of the run loses time that is worth a change.")
+    assert "no phase of the run loses time that is worth a change; a stall rarer than one in " in found.confirmed
 
 
 def test_what_pays_comes_first_and_what_is_not_allowed_says_how_to_allow_it(concluded: Concluded) -> None:
@@ -555,6 +556,29 @@ class CrashesLater(SimulatedMeasurer):
         return replace(record, baseline=crashed, pairs=record.pairs[:2])
 
 
+class MeasuresNoEvent(SimulatedMeasurer):
+    """Measures no saves and no evaluations."""
+
+    def events(self, arm: Arm) -> EventRecord:
+        return EventRecord(seconds={}, failed={"launch": "no time was left"})
+
+
+def test_every_page_that_tells_the_job_says_what_it_leaves_out(concluded: Concluded) -> None:
+    """A reader of the answer, of 00_baseline, of the summary or of the decision knows that no save is counted."""
+    gains = {"gradient_checkpointing=false": 0.4}
+    folder = concluded(gains, measurer=MeasuresNoEvent)
+    found, baseline = overview(folder), read_investigation(folder, "00_baseline").baseline
+    left_out = "saving, which could not be measured (no time was left)"
+
+    assert f"The time of the job leaves out {left_out}." in found.beside
+    assert left_out in as_markdown(found).replace("\\", "")
+    assert left_out == as_json(found)["job"]["before"]["left_out"]
+    assert left_out in str(baseline_conclusion(baseline, [], 0.05)).replace("\\", "")
+    assert left_out in repr(tables.job(baseline))
+    assert left_out in repr(tables.before_after(baseline, found.decision.after))
+    assert "leaves out" not in overview(concluded(gains, **{"training_arguments.save_strategy": "no"})).answer
+
+
 class CrashesBesideItself(CrashesLater):
     """Measures a run that crashes in the comparison with itself alone."""
 
@@ -881,18 +905,37 @@ def test_mlflow_gets_verdicts_effects_and_reports_once(
 
 
 def test_what_a_tracker_gets_is_finite_and_the_kits_own(concluded: Concluded) -> None:
-    """No infinite end of an interval, and no file of the user's to which final/ has a link."""
+    """No infinite end of an interval; of final/ its own files, and nothing else of the folder to which a link leads."""
     folder = concluded({"gradient_checkpointing=false": 0.4})
     (folder / "final" / "files").mkdir(parents=True)
-    (folder.parent / "secret.json").write_text("{}")
-    (folder / "final" / "files" / "secret.json").symlink_to(folder.parent / "secret.json")
+    (folder / "final" / "files" / "own.json").write_text("{}")
+    (folder / "secret.json").write_text("{}")
+    (folder / "final" / "files" / "secret.json").symlink_to(folder / "secret.json")
+    (folder / "secret.html").symlink_to(folder / "secret.json")
     found = overview(folder)
     wide = [replace(v, effect=v.effect and replace(v.effect, upper=math.inf)) for v in found.verdicts]
     metrics = metrics_of(replace(found, verdicts=wide))
 
-    assert [path for path in exported(folder).files if "secret" in path.name] == []
+    shared = [path.name for path in exported(folder).files]
+    assert "own.json" in shared
+    assert [name for name in shared if "secret" in name] == []
     assert any(name.startswith("throughput_ratio_low/") for name in metrics)
     assert not any(name.startswith("throughput_ratio_high/") for name in metrics)
+
+
+@pytest.mark.parametrize("place", ["final", "final/files/id", "notes.html", "summary.json"])
+def test_nothing_is_exported_that_a_link_leads_to(place: str, concluded: Concluded, tmp_path: Path) -> None:
+    """A folder that was sent may have links to what its reader keeps for himself. It is refused with the link's name,
+    and what the link leads to stays as it is."""
+    folder = concluded({})
+    (outside := tmp_path / "private").mkdir()
+    (outside / "id").write_text("key")
+    (folder / place).parent.mkdir(parents=True, exist_ok=True)
+    (folder / place).symlink_to(outside if place == "final" else outside / "id")
+
+    with pytest.raises(Busy, match=f"{place}: is a symbolic link"):
+        exported(folder)
+    assert [path.read_text() for path in outside.iterdir()] == ["key"]
 
 
 def test_every_level_has_a_key_that_trackers_take() -> None:

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from simulated import around, pairs, record
+from slowstep.cli.main import main
 from slowstep.command import given
 from slowstep.command.own_files import changed_text, value_in
 from slowstep.command.resolve import resolve
@@ -33,6 +34,7 @@ from slowstep.investigation import open_lab, read_investigation
 from slowstep.investigation.order import by_promise
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
+from slowstep.launch import changed_run
 from slowstep.launch.changed_run import changes_in, outdated
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Status, TrialRecord
@@ -467,13 +469,15 @@ BATCH = "config.yml:batch"
 
 
 class OfAProgram(SimulatedMeasurer):
-    """Trials of a program that makes the loader of its third line with other workers, and holds what it is given."""
+    """Trials of a program that makes the loader it trains on with other workers, and holds what it is given."""
 
     def _trial(self, arm: Arm) -> TrialRecord:
         known, settings = super()._trial(arm), arm.settings
         seen = {given_key(name): value for name, value in settings.given.items()}
         if workers := settings.training_arguments.get("dataloader_num_workers"):
-            place = CodePlace(file=f"{settings.command.folder}/train.py", line=3, column=8)
+            file = Path(settings.command.folder, "train.py")
+            line = file.read_text().partition("train =")[0].count("\n") + 1
+            place = CodePlace(file=str(file), line=line, column=8)
             key = "training_arguments.dataloader_num_workers"
             seen["changes"] = [asdict(Made(key, "DataLoader", 0, workers, place, "num_workers"))]
         return replace(known, observed=known.observed | seen)
@@ -608,6 +612,37 @@ def test_a_report_says_the_same_whatever_became_of_the_files(
     assert ("`config.yml` can't be read here" in told) == (edit is not line_inserted)
 
 
+SECRETS = ("sk_of_the_call", "pw_of_the_address", "sk_of_the_file")
+CALLED = 'login(key="sk_of_the_call")\nstore("postgres://me:pw_of_the_address@host/db")\n'
+
+
+@pytest.mark.parametrize(
+    ("program", "patched"),
+    [
+        (CALLED + PROGRAM, True),  # as many lines are shown as hold none
+        (PROGRAM + CALLED, False),
+        (PROGRAM.replace("num_workers=0)\n", 'num_workers=0, api_key="sk_of_the_call")\n'), False),
+    ],
+)
+def test_what_is_made_to_be_shared_holds_no_secret_of_the_users_files(
+    program: str, patched: bool, home: Path, investigated: Investigated
+) -> None:
+    """Neither the patch nor a copy of a configuration file; what they lack for it is to be done by hand."""
+    (home / "train.py").write_text(program)
+    (home / "config.yml").write_text("batch: 16\nwandb:\n  api_key: sk_of_the_file\n")
+    folder = investigated()
+    shared = "".join(path.read_text() for path in (folder / "final").rglob("*") if path.is_file())
+    page = (folder / "final" / "changes.md").read_text()
+
+    assert [one for one in SECRETS if one in shared] == []
+    assert ("changes.patch" in in_final(folder)) == patched
+    assert ("lacks these, edit them by hand" in page) != patched
+    assert "config.yml` holds what reads as a secret" in page
+    assert "num_workers" in page
+    assert "`config.yml` `batch: 32`" in page
+    assert f"final/{COPIES}" not in page
+
+
 def test_a_patch_is_never_made_for_lines_that_were_not_measured(home: Path, folder: Path) -> None:
     """Where none is there that was made of the file before, none is written; and a run with the changes is warned."""
     line_inserted(home)
@@ -633,7 +668,7 @@ def test_a_patch_is_never_made_for_lines_that_were_not_measured(home: Path, fold
         ([1], "expected a section with keys"),
         ("{", "it is no JSON"),
         ("[" * 100_000, "it is no JSON"),
-        (None, "can't be read|no such file"),
+        (None, "it is no regular file"),
     ],
     ids=str,
 )
@@ -652,6 +687,48 @@ def test_damaged_changes_are_told_with_what_is_wrong(damage: object, said: str, 
     shutil.rmtree(path) if damage is None else path.unlink()
     path.write_text(json.dumps(changes))
     assert list(outdated(changes_in(tmp_path), resolve([sys.executable, __file__], tmp_path, {}))) == []
+
+
+def variables(text: str) -> dict[str, str]:
+    """Environment variables as a shell is given them."""
+    return dict(one.split("=", 1) for one in text.split())
+
+
+CODE = variables(
+    "PYTHONPATH=final/files PYTHONSTARTUP=a.py LD_PRELOAD=a.so LD_LIBRARY_PATH=. PATH=. BASH_ENV=a.sh CC=a "
+    "NCCL_NET_PLUGIN=a OMP_TOOL_LIBRARIES=a.so TRITON_CACHE_DIR=a TORCH_EXTENSIONS_DIR=a KERAS_BACKEND=a "
+    "HF_ENDPOINT=https://a.example WANDB_BASE_URL=https://a.example PYTORCH_NVCC=a;b TORCH_ANYTHING=a/b "
+    "CUBLAS_LOGDEST_DBG=train.py"
+)
+"""Variables by which a program would run other code, ask another server, or write over a file."""
+
+TUNED = variables(
+    "OMP_NUM_THREADS=2 CUDA_VISIBLE_DEVICES=0,1 KMP_AFFINITY=granularity=fine,compact,1,0 OMP_PLACES={0:4},{4:4} "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,max_split_size_mb:128 CUBLAS_WORKSPACE_CONFIG=:4096:8 "
+    "TOKENIZERS_PARALLELISM=false NCCL_P2P_DISABLE=1"
+)
+"""Variables that programs set before they import torch."""
+
+
+def test_changes_that_somebody_sent_run_no_code_of_his(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program starts with what tunes it. Each variable and each option is told, and what may lead to other code is
+    told to be left out."""
+    started: list[Mapping[str, str]] = []
+    monkeypatch.setattr(changed_run.os, "execve", lambda python, words, env: started.append(env))
+    for name in CODE.keys() - {"PATH"} | TUNED.keys():
+        monkeypatch.delenv(name, raising=False)
+    own = os.environ.copy()
+    changes = {"values": {}, "feeding": [], "given": {"--batch": 16}, "freed_memory": "kept", "early": CODE | TUNED}
+    (tmp_path / CHANGES).write_text(json.dumps(changes))
+    main(["run", "--with", str(tmp_path), "--", sys.executable, __file__])
+    told = capsys.readouterr().err
+
+    assert started == [own | TUNED]
+    assert all(f"the program starts with {name}={value}\n" in told for name, value in TUNED.items())
+    assert all(f"{name} is left to the program's own code" in told for name in CODE)
+    assert "the command is given --batch 16\n" in told
 
 
 def test_what_was_made_for_other_changes_does_not_stay(home: Path, folder: Path) -> None:

@@ -18,7 +18,9 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from recording import HandClock, record
 from slowstep_probe import devices
 from slowstep_probe.by_identity import identity
+from slowstep_probe.observed import observed
 from slowstep_probe.probe import Probe
+from slowstep_probe.step_ends import StepEnds
 
 BATCH, BATCHES = 4, 10
 
@@ -218,6 +220,65 @@ def test_several_losses_of_a_batch_make_an_epoch_no_shorter() -> None:
     assert watched(train, 4).steps.batches == 2
 
 
+@pytest.mark.parametrize("steps", [3, 6, 9])
+def test_an_epochs_short_last_step_is_not_what_steps_are_made_of(steps: int) -> None:
+    """An epoch of ten batches makes two steps of four and one of two, whichever of them came last."""
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        loader = batches()
+        while True:
+            for number, (inputs,) in enumerate(loader, 1):
+                model(inputs).square().mean().backward()
+                if number % 4 == 0 or number == len(loader):
+                    optimizer.step()
+                    optimizer.zero_grad()
+
+    found = watched(train, steps)
+    facts = observed(found)
+
+    assert (found.steps.micro_batches, found.steps.batches) == (4, 4)
+    assert (facts["gradient_accumulation_steps"], facts["epoch_steps"]) == (4, 3)
+
+
+def test_steps_that_are_made_of_more_from_some_time_on_are_told() -> None:
+    """What a few steps alone are made of is not usual, be it more or less."""
+    ends = StepEnds()
+    ends.has_optimizer = True
+
+    def step(passes: int) -> int:
+        for _ in range(passes):
+            ends.passed(torch.ones(()), in_closure=False)
+        ends.ended()
+        ends.count()
+        return ends.micro_batches
+
+    assert [step(passes) for passes in (1, 1, 1, 1, 1, 9, 2, 2, 2)] == [1] * 7 + [2] * 2
+    assert [step(passes) for passes in (1, 1, 1, 1)] == [2, 2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rate", "relative"), [(lambda step: (step + 1) / 1000, [0.001, 0.002, 0.003]), (lambda _: 1.0, [1.0] * 3)]
+)
+def test_learning_rates_are_told_beside_the_losses(rate: Callable[[int], float], relative: list[float]) -> None:
+    """Relative to the one that was set, as a schedule has it at each step; one for each loss."""
+    model = nn.Linear(3, 1)
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+        for inputs in for_ever(batches()):
+            model(inputs).square().mean().backward()
+            optimizer.step()
+            schedule.step()
+
+    found = watched(train, 3)
+
+    assert found.steps.rates.first == pytest.approx(relative)
+    assert len(found.steps.losses.first) == 3
+
+
 def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
     """Those of a critic between micro-batches: a step ends where the optimizer's does."""
     model, critic = nn.Linear(3, 1), nn.Linear(1, 1)
@@ -272,6 +333,7 @@ def test_a_step_that_a_scaler_leaves_out_is_one() -> None:
     found = watched(train, 8)
 
     assert (found.steps.micro_batches, found.position) == (1, 8 * BATCH)
+    assert found.steps.rates.first == [1.0, 0.0] * 4
 
 
 def test_weights_may_be_updated_within_the_backward_pass() -> None:

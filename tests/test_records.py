@@ -24,6 +24,7 @@ from slowstep.records import (
     TrialRecord,
     identity,
 )
+from slowstep.records.plain_files import LARGEST
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings
 
@@ -176,6 +177,8 @@ def test_names_hold_between_processes(quick: Settings) -> None:
         (b"\x00" * 4096, "torn"),
         (b"\xff\xfe\x00", "no text"),
         (b'{"version": 99, "record": {}}', "later version"),
+        (b'{"version": 1, "editor": "vim"}', "no record of the kind"),
+        (b'{"version": 1, "kind": "profiles", "record": {}}', "no record of the kind"),
     ],
 )
 def test_a_file_that_is_no_record_is_told_and_kept(store: Store, content: bytes, word: str) -> None:
@@ -188,6 +191,37 @@ def test_a_file_that_is_no_record_is_told_and_kept(store: Store, content: bytes,
     store.write(FULL, "comparisons", "x")
     assert FULL == store.read(ComparisonRecord, "comparisons", "x")
     assert [content] == [p.read_bytes() for p in path.parent.glob("x.json.aside*")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("", "x"), (".", "x"), ("..", "x"), ("a/b", "x"), ("a", "../x"), ("a", "/x")]
+)
+def test_a_record_is_never_outside_of_its_folder(store: Store, kind: str, name: str) -> None:
+    """Whatever name is asked for, nothing is written or removed elsewhere."""
+    for act in (lambda: store.write(FULL, kind, name), lambda: store.drop(kind, name), lambda: store.path(kind, name)):
+        with pytest.raises(ValueError, match="is the name of no record"):
+            act()
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("link", "symbolic link"), ("pipe", "no regular file"), ("large", "512 MiB at most")]
+)
+def test_a_record_is_a_file_of_its_own(what: str, said: str, store: Store, tmp_path: Path) -> None:
+    """A link may lead to what the reader keeps for himself or to /dev/zero, and a pipe may never end. Such a thing
+    counts as absent, with the reason, and stays what it is."""
+    path = store.write(FULL, "comparisons", "x")
+    if what == "large":
+        os.truncate(path, LARGEST + 1)
+    else:
+        path.rename(tmp_path / "elsewhere.json")
+        path.symlink_to(tmp_path / "elsewhere.json") if what == "link" else os.mkfifo(path)
+    known = path.lstat()
+
+    assert store.read(ComparisonRecord, "comparisons", "x") is None
+    assert said in store.unusable[path]
+    store.write(FULL, "comparisons", "x")
+    assert (path.parent / "x.json.aside1").lstat().st_mode == known.st_mode
+    assert FULL == store.read(ComparisonRecord, "comparisons", "x")
 
 
 def test_a_folder_in_place_of_a_record_is_set_aside(store: Store) -> None:

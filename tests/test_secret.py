@@ -157,6 +157,9 @@ def test_a_value_of_a_secret_variable_is_one_under_any_name(monkeypatch: pytest.
         "HF_HOME": "here",
         "TOKENIZERS_PARALLELISM": "false",
     }
+    assert mattering({"MLFLOW_TRACKING_URI": "https://me:of_the_server@host", "HF_ENDPOINT": "https://host"}) == {
+        "HF_ENDPOINT": "https://host"
+    }
 
 
 def test_variables_of_a_library_are_known_by_its_whole_name() -> None:

@@ -433,13 +433,19 @@ for epoch in range(9):
 
 @pytest.mark.parametrize("patience", [2.0, 1e3])
 def test_the_end_of_an_epoch_is_waited_for_as_long_as_is_said(patience: float, tmp_path: Path) -> None:
-    """Its 50 steps take five seconds at least. A survey that won't wait so long ends by the steps that are asked."""
+    """Its 50 steps take five seconds at least. A survey that won't wait so long ends by the steps that are asked.
+
+    Only where it came to the next epoch it is known what lies between two.
+    """
     (tmp_path / "fine.py").write_text(FINE)
     order = SurveyOrder(startup=60, epoch_seconds=patience)
     seen = survey(resolve([sys.executable, "fine.py"], tmp_path, os.environ), order, os.environ)
 
     assert seen.steps >= order.steps
     assert (seen.steps > 50) == (patience > 5)
+    assert len(seen.training["after_epochs"]) == (patience > 5)
+    after = load(write(seen, tmp_path / "outputs")).settings.run["seconds_after_epoch"]
+    assert (after is not None) == (patience > 5)
 
 
 def test_nothing_heavy_is_imported_before_the_program_is_entered() -> None:

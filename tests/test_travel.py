@@ -100,6 +100,41 @@ def test_a_description_of_an_unknown_machine_is_told_with_its_file(quick: Settin
     assert report([lab.folder], tmp_path) == UNREAD
 
 
+def test_a_description_without_a_proper_name_is_refused(quick: Settings, tmp_path: Path) -> None:
+    """Files of final/ are named after it, so it may be no path."""
+    measurer = SimulatedMeasurer(Truth(), quick.budget)
+    lab = open_lab(Loaded(settings=quick, source="quick.yaml", places={}), tmp_path, "00_baseline", measurer)
+    path = lab.evidence.store.path(*DESCRIPTION)
+    known = json.loads(path.read_text(encoding="utf-8"))
+    known["record"]["settings"]["name"] = str(tmp_path / "own")
+    path.write_text(json.dumps(known), encoding="utf-8")
+
+    with pytest.raises(NotMeasured, match=f"{path}: settings.name: .*must be an identifier"):
+        read_investigation(lab.folder)
+
+
+@pytest.mark.parametrize("stranger", ["link", "pipe"])
+def test_what_is_no_file_of_a_folder_is_named_and_the_others_are_drawn(
+    stranger: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link out of a folder, or a pipe in it, is told with its path before anything is read, and left out of the
+    index."""
+    for name in ("one", "two"):
+        (tmp_path / name / "records" / "investigation").mkdir(parents=True)
+        (tmp_path / name / "records" / "notebooks").mkdir()
+    path = tmp_path / "one" / "records" / "comparisons"
+    path.mkdir()
+    path /= "x.json"
+    path.symlink_to("/dev/zero") if stranger == "link" else os.mkfifo(path)
+
+    assert report([], tmp_path) == UNREAD
+    told = capsys.readouterr().err
+    assert f"{path}: is " in told
+    assert f"{tmp_path / 'two'}: there is no records/investigation/last.json" in told
+    assert "two" in (tmp_path / "index.html").read_text()
+    assert "one is not in the index" in told
+
+
 @pytest.mark.parametrize("left_out", ["[1345]*", pytest.param("none", marks=pytest.mark.exhaustive)])
 def test_reports_are_drawn_elsewhere_as_they_were(left_out: str, diagnosed: Path, tmp_path: Path) -> None:
     """A copy of the folder, under another name and without its reports, is drawn where torch and transformers are not

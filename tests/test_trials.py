@@ -827,6 +827,7 @@ def test_a_device_that_is_too_full_for_two_is_no_slow_arm(alone: bool, grows: in
     block = Block(steps=5, seconds=1.0, phases={}, step_seconds=[0.2] * 5, work=Work(samples=40))
     done = BlockDone(block=block, memory=Memory(retries=2 + grows), losses=[], trained=5, position=80)
     process = SimpleNamespace(ask=lambda request, timeout: done, budget=Budget(), host_peak=lambda: 1, limit=10)
+    process.bytes_fetched = lambda: None
     trial = LiveTrial(
         process=process,
         record=TrialRecord(arm="x", status=Status.OK),

@@ -15,6 +15,7 @@ import torch
 
 from slowstep_probe.drawn import Examples
 from slowstep_probe.measured import Work
+from slowstep_probe.without_mask import doubtful_tokens, has_padding
 
 
 def count(batch: Any, drawn: Examples | None = None) -> Work:
@@ -34,6 +35,7 @@ def count(batch: Any, drawn: Examples | None = None) -> Work:
         useful_tokens=ids.numel() if mask is None else _kept(mask, ids),
         loss_tokens=None if labels is None else _here((labels != -100).sum()),
         cut_tokens=getattr(batch, "cut_tokens", None),
+        doubtful_tokens=doubtful_tokens(ids) if mask is None else 0,
     )
 
 
@@ -70,7 +72,7 @@ def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
         return count(kwargs)
     first = args[0] if args else next((v for v in kwargs.values() if isinstance(v, torch.Tensor)), None)
     if isinstance(first, torch.Tensor) and first.dim() == 2 and not first.is_floating_point():
-        return Work(samples=first.shape[0], padded_tokens=first.numel(), useful_tokens=first.numel())
+        return count({"input_ids": first})
     # the arguments of a call are parts of a batch, and no list of examples
     return count(dict(enumerate(args)) | kwargs)
 
@@ -97,14 +99,17 @@ def unwrapped(value: Any) -> Any:
 def total(works: list[Work]) -> Work:
     """Return the sum of `works`. A count that is missing in one batch is missing in the sum.
 
-    Counts that lie on a device are read here.
+    So are useful tokens where too many are doubtful. Counts that lie on a device are read here.
     """
     if not works:
         return Work()
     names = ("padded_tokens", "useful_tokens", "loss_tokens", "cut_tokens")
     columns = {name: [_read(getattr(w, name)) for w in works] for name in names}
     sums = {name: None if None in column else sum(column) for name, column in columns.items()}
-    return Work(samples=sum(w.samples for w in works), **sums)
+    doubtful = sum(_read(w.doubtful_tokens) or 0 for w in works)
+    if has_padding(doubtful, sums["padded_tokens"]):
+        sums["useful_tokens"] = None
+    return Work(samples=sum(w.samples for w in works), doubtful_tokens=doubtful, **sums)
 
 
 def _read(count: Any) -> int | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from slowstep_probe.places import kind_of
 from slowstep_probe.ranks.rank import Rank
-from slowstep_probe.secret import is_secret
+from slowstep_probe.secret import is_secret, shown_value
 
 MATTERS = re.compile(
     r"(OMP|MKL|OPENBLAS|NUMEXPR|KMP|GOMP|NVIDIA|NCCL|PYTORCH|TRITON|HF|HUGGINGFACE|TRANSFORMERS|TOKENIZERS|DATASETS|"
@@ -43,7 +43,8 @@ def mattering(env: Mapping[str, str]) -> dict[str, str]:
 
     No secret is among them: trials find those in the environment that they are started from.
     """
-    return {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not is_secret(name, value)}
+    known = {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not is_secret(name, value)}
+    return {name: value for name, value in known.items() if shown_value(value) == value}  # none with a password in it
 
 
 class EarlyEnvironment:

@@ -42,8 +42,9 @@ LARGEST = 1e12
 class Work:
     """The work that was processed. Tokens are None for data that has no token ids.
 
-    padded = all positions of the batches; useful = attention_mask.sum(); loss = labels that count (!= -100);
-    cut = tokens of the examples that truncation removed.
+    padded = all positions of the batches; useful = attention_mask.sum(), or all positions where there is no mask and
+    rows are full; loss = labels that count (!= -100); cut = tokens of the examples that truncation removed; doubtful =
+    positions in rows that may be padded, where no mask says it. If these are many, useful tokens are None.
     """
 
     samples: int = 0
@@ -51,6 +52,7 @@ class Work:
     useful_tokens: int | None = None
     loss_tokens: int | None = None
     cut_tokens: int | None = None
+    doubtful_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +133,15 @@ class Steps:
     same seed, so steps at one position train on the same samples in every launch."""
     phases: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of each phase, by step. A phase that took no time in any of the steps is left out."""
+    fetched: list[int] = field(default_factory=list)
+    """Bytes, by step, that the launch's processes had the kernel fetch from storage, as they were not in memory: the
+    mean of the steps that were asked for at once. Empty where that is not known."""
 
     def __post_init__(self) -> None:
         """Refuse columns of unlike length, and figures that no step can have: ValueError."""
         columns = self.phases.values()
-        if any(len(column) != len(self.position) for column in columns):
+        whole = [*columns, self.fetched] if self.fetched else columns
+        if any(len(column) != len(self.position) for column in whole):
             raise ValueError("steps whose columns differ in length can't be")
         if not all(-LARGEST < s < LARGEST for column in columns for s in column):
             raise ValueError("a step of such a length can't be")
@@ -154,11 +160,21 @@ class Steps:
         return Steps(
             position=self.position + other.position,
             phases={p: self._column(p) + other._column(p) for p in names},
+            fetched=self.fetched + other.fetched if self._tells_fetched and other._tells_fetched else [],
         )
 
     def since(self, first: int) -> Steps:
         """Return the steps without the first `first` of them."""
-        return Steps(position=self.position[first:], phases={p: column[first:] for p, column in self.phases.items()})
+        return Steps(
+            position=self.position[first:],
+            phases={p: column[first:] for p, column in self.phases.items()},
+            fetched=self.fetched[first:],
+        )
+
+    @property
+    def _tells_fetched(self) -> bool:
+        """True if nothing is missing of what was fetched; no steps fetch nothing."""
+        return len(self.fetched) == len(self)
 
     def _column(self, phase: str) -> list[float]:
         return self.phases.get(phase) or [0.0] * len(self)
@@ -168,9 +184,9 @@ class Steps:
 class Memory:
     """Peaks in bytes, and the limit of one of them.
 
-    allocated = the need of training; reserved = what the allocator took; device = the device as a whole; host = the
-    host; limit = the memory there is for `peak`. `retries` counts how often the allocator found no memory, gave back
-    what it kept, and tried again, which makes a step slow long before it fails.
+    allocated = the need of training; reserved = what the allocator took; device = the device as a whole, with what
+    other processes hold there; host = the host; limit = the memory there is for `peak`. `retries` counts how often the
+    allocator found no memory, gave back what it kept, and tried again, which makes a step slow long before it fails.
     """
 
     allocated: int | None = None

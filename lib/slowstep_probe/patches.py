@@ -45,6 +45,29 @@ class Patches:
         setattr(owner, name, classmethod(patched))
         self._undo.append(lambda: setattr(owner, name, kept))
 
+    def of_subclasses(self, base: type, functions: Mapping[str, Around]) -> None:
+        """As `around`, for methods by name, of a class and of all its subclasses that have one of their own.
+
+        Subclasses that are yet to come are among them. A method that calls its parent's is replaced as well as that.
+        """
+
+        def replace_own(kind: type) -> None:
+            for name, function in functions.items():
+                if name in vars(kind):
+                    self.around(kind, name, function)
+
+        def born(original: Callable[..., None], cls: type, **kwargs: Any) -> None:
+            original(cls, **kwargs)
+            replace_own(cls)
+
+        for kind in (base, *_descendants(base)):
+            replace_own(kind)
+        own = "__init_subclass__" in vars(base)
+        if not own:
+            base.__init_subclass__ = classmethod(lambda cls, **kwargs: super(base, cls).__init_subclass__(**kwargs))  # type: ignore[assignment,misc]
+            self._undo.append(lambda: delattr(base, "__init_subclass__"))
+        self.class_method(base, "__init_subclass__", born)
+
     def everywhere(self, module: ModuleType, name: str, function: Around) -> None:
         """As `around`, for a function of a module that other modules may have imported, by whatever name."""
         self.all_everywhere(module, {name: function})
@@ -60,9 +83,10 @@ class Patches:
             found = [(key, id(value)) for key, value in list(held.items())] if type(held) is dict else []
             for own, original in found:
                 if original in patched:
-                    self._set(holder, own, patched[original])
+                    self.replace(holder, own, patched[original])
 
-    def _set(self, owner: Any, name: str, value: Any) -> None:
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Have the attribute `name` of a class or a module, which is its own, be `value`."""
         original = getattr(owner, name)
         setattr(owner, name, value)
         self._undo.append(lambda: setattr(owner, name, original))
@@ -98,3 +122,7 @@ class Patches:
         """Put everything back, the last first."""
         while self._undo:
             self._undo.pop()()
+
+
+def _descendants(kind: type) -> list[type]:
+    return [each for child in kind.__subclasses__() for each in (child, *_descendants(child))]

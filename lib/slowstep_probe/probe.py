@@ -104,6 +104,8 @@ class Probe:
         self.looked_since = 0.0
         """The moment of the first pass without gradients, by the process's clock; 0 for none."""
         self._batch_begins = True
+        self._tells_later = False
+        """True if the last batch of a loader shows its samples where the model is called with parts of it."""
         self._looked_at: Work | None = None
         """The work of a call since the last backward pass that can give no gradients, if no other was counted."""
         self._at_boundary = False
@@ -145,7 +147,7 @@ class Probe:
 
     @property
     def position(self) -> int:
-        """Samples trained on while attached. A step whose batch doesn't tell its samples counts as one."""
+        """Samples trained on while attached, see `Tape.position`."""
         return self.tape.position
 
     def holds_steps(self, iterator: Any) -> bool:
@@ -203,6 +205,7 @@ class Probe:
                 return
             if self._trained:
                 self.tape.end_step()
+                self.steps.count()
                 self._outermost.step_ended()
             self._trained = self._at_boundary = True
             try:
@@ -391,7 +394,7 @@ class Probe:
     def _update(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that an optimizer has stepped, which ends a step."""
         self.optimizer = optimizer
-        self.steps.updated()
+        self.steps.updated(optimizer)
         self._step_ended()
 
     def _gradients_dropped(self, *_: Any, **__: Any) -> None:
@@ -467,11 +470,13 @@ class Probe:
         pass: such a module may look at more, or have its weights from elsewhere.
         """
         done = self.fetched.take()
+        no_loader = not self.fetched.training or (self.steps.asks_no_loader and not self._fed_beside)
         if done is not None:
             self.steps.batch_taken()
-            if not done.samples:  # it becomes tensors after the loader has given it
+            self._tells_later = not done.samples
+            if not done.samples:  # it becomes tensors after the loader has given it, maybe part by part
                 done = replace(done, samples=(_count_inputs(args, kwargs) or done).samples)
-        elif not self.fetched.training and not (self._optimizers.in_closure and self.steps.losses):
+        elif (no_loader or self._tells_later) and not (self._optimizers.in_closure and self.steps.losses):
             done = _count_inputs(args, kwargs)
             if _can_learn(module, args, kwargs) is False:
                 self._looked_at, done = self._looked_at or done, None

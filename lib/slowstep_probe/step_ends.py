@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from slowstep_probe.learning_rates import LearningRates
 from slowstep_probe.own_updates import OwnUpdates
 from slowstep_probe.step_losses import StepLosses
 
@@ -16,9 +18,12 @@ UNSEEN = 128
 WITHOUT_ASKING = 8
 """Optimizer steps without a request for data, after which training is taken to draw from no loader any more."""
 
+USUAL = 1 / 4
+"""The share of all steps from which on what they are made of is usual. The last one of an epoch may be shorter."""
+
 
 class StepEnds:
-    """Signs of a step's end, as they are seen, and the last step's parts.
+    """Signs of a step's end, as they are seen, and what steps are made of.
 
     - An optimizer's step ends one. So does that of a GradScaler, also where it leaves the optimizer's out.
     - Loops that update their parameters by hand have no optimizer: there gradients that are dropped by `zero_grad`
@@ -30,12 +35,14 @@ class StepEnds:
 
     def __init__(self) -> None:
         self.losses = StepLosses()
-        self.micro_batches = 0
-        """Backward passes in the last optimizer step; those within an optimizer's closure are one."""
+        self.rates = LearningRates()
+        self._last = (0, 0)
+        """Backward passes in the last optimizer step, and the batches that it took from a loader; passes within an
+        optimizer's closure are one."""
+        self._parts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+        """The steps so far by the number of either."""
         self._passes = 0
         """Such passes in the step under way."""
-        self.batches = 0
-        """Batches that the last optimizer step took from a loader."""
         self._met = 0
         """Such batches in the step under way."""
         self.place: torch.device | None = None
@@ -57,6 +64,16 @@ class StepEnds:
         """Updates since a loader was last asked for data."""
         self._unannounced = 0
         """Backward passes since a loader was asked or a model was called, either of which can begin a step."""
+
+    @property
+    def micro_batches(self) -> int:
+        """The backward passes in an optimizer step: the most that are usual, since an epoch may end in a short one."""
+        return _most_usual(self._parts[0]) or self._last[0]
+
+    @property
+    def batches(self) -> int:
+        """The batches that an optimizer step takes from a loader: the most that are usual."""
+        return _most_usual(self._parts[1]) or self._last[1]
 
     @property
     def begun(self) -> bool:
@@ -106,15 +123,34 @@ class StepEnds:
             self.by_passes = own or len(self.losses) > UNSEEN
         return self.by_passes
 
-    def updated(self) -> None:
-        """Note that an optimizer has stepped, or that gradients were dropped which none has used."""
+    def updated(self, optimizer: Any = None) -> None:
+        """Note that an optimizer has stepped; without one, that gradients were dropped which none has used."""
+        if optimizer is not None:
+            self.rates.used(optimizer)
+        elif self.has_optimizer:
+            self.rates.unused()
         self._by_updates, self.by_passes = True, False
         self.updates += 1
         self._since_asked += 1
 
     def ended(self) -> None:
         """End the step under way: its parts are those of the last one now."""
+        passes = self._last[0]
         if self.losses:
-            self.micro_batches, self.place = self._passes, self.losses.step_ended()
+            passes, self.place = self._passes, self.losses.step_ended()
             self._passes = 0
-        self.batches, self._met = max(1, self._met), 0
+            self.rates.step_ended()
+        else:
+            self.rates.goes_on()
+        self._last, self._met = (passes, max(1, self._met)), 0
+
+    def count(self) -> None:
+        """Count the last step's parts, at the boundary behind it: several optimizers may have ended it one by one."""
+        for parts, number in zip(self._parts, self._last, strict=True):
+            parts[number] += 1
+
+
+def _most_usual(parts: Counter[int]) -> int:
+    """Return the largest number that is usual among those of all steps, if any is; 0 without steps."""
+    usual = min(USUAL * parts.total(), max(parts.values(), default=0))
+    return max((number for number, steps in parts.items() if steps >= usual), default=0)

@@ -25,8 +25,8 @@ import torch.utils.data.dataloader as loading
 
 from slowstep_probe.by_identity import ByIdentity, identity, reference
 from slowstep_probe.changing import unsent
-from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS, Flag
+from slowstep_probe.changing.lightning import TRAINERS
 from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.data_sets.changes import ChangesBetween, own_sampler
 from slowstep_probe.data_sets.held import innermost
@@ -40,6 +40,7 @@ from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
+from slowstep_probe.processes import others
 from slowstep_probe.program_lines import first_command, is_own_program
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.secret import hidden, masked, without_secrets
@@ -154,6 +155,7 @@ class Survey:
         self._launchers.process_started = lambda function: self.note("process", function, {})
         self._launchers.attach(patches, self._late)
         unsent.attach(patches, self._late)
+        others.attach(patches)
         self._on("transformers.training_args", self._training_arguments)
         self._on("transformers.trainer", self._class("Trainer", "trainer"))
         self._on("transformers.modeling_utils", lambda it: watch(it.PreTrainedModel, self._model_built, patches))
@@ -162,7 +164,7 @@ class Survey:
         self._on("torch.distributed.fsdp.fully_sharded_data_parallel", self._class(FSDP1, "fsdp"))
         self._on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
         self._on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
-        for module in LIGHTNING:
+        for module in TRAINERS:
             self._on(module, self._class("Trainer", "lightning"))
         sys.addaudithook(self._audit)
 

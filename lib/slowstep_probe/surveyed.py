@@ -60,6 +60,7 @@ def main(order: str) -> None:
     if own is not None and asked["launcher"] == "environment":
         os.environ.update(own.rank.environment)
     program.enter()
+    from slowstep_probe.after_epochs import AfterEpochs
     from slowstep_probe.changing.data_parallel import GradientExchange
     from slowstep_probe.early_environment import EarlyEnvironment
     from slowstep_probe.late_imports import LateImports
@@ -90,6 +91,8 @@ def main(order: str) -> None:
     watched.effects.attach(patches)
     watched.effects.attach_outside(patches)
     watched.configurations.attach(patches, LateImports())
+    watched.after_epochs = AfterEpochs(probe.fetched.has_fed)
+    watched.after_epochs.attach(patches)
     with probe.attached():
         try:
             with to_its_end() as errors:
@@ -182,6 +185,8 @@ class Watched:
         """The environment variables that the program sets before it imports libraries."""
         self.protection: Any = None
         """The overlays of this process; None if what is written stays."""
+        self.after_epochs: Any = None
+        """The time that the program takes between two epochs."""
         self.boundaries = 0
         self.first: float | None = None
         self.failed = False
@@ -375,7 +380,8 @@ class Watched:
             facts |= looking(self.exchange.facts)(probe.models, probe.loader) or {}
         trainer, collecting = self.configurations.trainer, self._collector.seconds
         found = seen_training(probe, self.survey, block, trainer, facts, self._updates_of_a_step(), collecting)
-        return found | {"collects_unseen": (self._collected or 0) * self._collects_unseen}
+        collects = (self._collected or 0) * self._collects_unseen
+        return found | {"after_epochs": self.after_epochs.seconds, "collects_unseen": collects}
 
     def _tell_where_to_meet(self) -> None:
         """Tell what decides where ranks can meet, and nothing that needs an answer of the device.

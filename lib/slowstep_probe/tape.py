@@ -27,8 +27,10 @@ class Tape:
         self.passed = Steps()
         """The steps between the last two blocks; known when the second one has ended."""
         self._works: list[Work] = []
+        self._last = Work(samples=1)
+        """The work of the last batch that told its samples."""
         self.position = 0
-        """Samples trained on. A step whose batch doesn't tell its samples counts as one."""
+        """Samples trained on. A step without any that are known has the last batch again, or one sample before that."""
         self._samples = self._counted = 0
         """Samples of the batches that met a forward pass, and how many of them lie before the last step boundary."""
 
@@ -97,11 +99,12 @@ class Tape:
         """Count the work of a batch that training begins with."""
         self._works.append(done)
         self._samples += done.samples
+        self._last = done if done.samples else self._last
 
     def end_step(self) -> None:
         """Mark this moment as a step boundary, and count what was trained on before it."""
-        if self._samples == self._counted:  # no batch told its samples: the step counts as one
-            self.add(Work(samples=1))
+        if self._samples == self._counted:
+            self.add(self._last)
         self.position += self._samples - self._counted
         self._counted = self._samples
         self.mark(STEP)

@@ -46,7 +46,7 @@ def of_run(run: Run) -> list[Finding]:
     """Find the relations that fail among the figures of one run, and phases that don't add up to the step."""
     found = []
     for c in run.solved.contradictions:
-        if c.devices or c.micro_batches or (c.quantity == "device_hours" and 1 < c.ratio < RESTARTED):
+        if c.devices or c.micro_batches or c.split or (c.quantity == "device_hours" and 1 < c.ratio < RESTARTED):
             continue
         off = f"{times(c.ratio)} that, " if c.follows.middle else ""
         text = (

@@ -11,13 +11,14 @@ from slowstep.audit.differences import differences
 from slowstep.audit.doubts import devices_unknown
 from slowstep.audit.equal_work import padding_differs, same_batch, tokens_disagree, with_speed
 from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
-from slowstep.audit.outliers import unlike_neighbours
+from slowstep.audit.outliers import SLIPS, unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs, same_devices, unknown_differences
 from slowstep.audit.sample_sizes import other_samples
 from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
+from slowstep.audit.stated_size import contradicts, stated_speed_up
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
@@ -37,10 +38,11 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     against_physics = [f for run in found for f in _against_physics(run, found, sizes, reported.device)]
     impossible = {f.where for f in against_physics}
     possible = [run for run in found if run.label not in impossible]
-    findings += stated_ratios(found) + against_physics + unlike_neighbours(found)
+    odd = unlike_neighbours(found)
+    findings += stated_ratios(found) + against_physics + odd
     findings += _rankings(possible) + _out_of_memory(found)
     findings += [f for pair in _unclaimed(possible, reported.claims) for f in claims.impossible(*pair, possible, sizes)]
-    judged = [claims.judge(c, found, sizes) for c in reported.claims]
+    judged = [_unless_confused(claims.judge(c, found, sizes), odd) for c in reported.claims]
     return Audit(
         runs=found,
         claims=[_on_what_can_be(c, impossible) for c in _shaken(judged)],
@@ -79,6 +81,17 @@ def _on_what_can_be(judged: Judged, impossible: Collection[str]) -> Judged:
         return judged
     reason = f"{judged.reason}, but the figures of '{rows[0]}' can't be true"
     return replace(judged, judgement=Judgement.UNDECIDED, reason=reason)
+
+
+def _unless_confused(judged: Judged, odd: Sequence[Finding]) -> Judged:
+    """Make a contradicted claim undecided if it is off by as much as one of its rows is unlike its neighbours."""
+    stated, gain = stated_speed_up(judged.claim), judged.gain
+    found = next((f for f in odd if f.where in (judged.claim.baseline, judged.claim.treatment)), None)
+    if judged.judgement is not Judgement.CONTRADICTED or not (stated and gain and found):
+        return judged
+    if all(contradicts(gain * by, stated) for size in SLIPS for by in (size, 1 / size)):
+        return judged
+    return replace(judged, judgement=Judgement.UNDECIDED, reason=f"{judged.reason}, but {found.text}")
 
 
 def _shaken(judged: Sequence[Judged]) -> list[Judged]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from slowstep.audit.confounded import beside_the_factor, confounded
 from slowstep.audit.differences import differences
 from slowstep.audit.disputed import disputed, gains_without
-from slowstep.audit.doubts import BATCH, UNKNOWN, doubt_of, questions_of
+from slowstep.audit.doubts import BATCH, MICRO, OTHER_TOKENS, UNKNOWN, doubt_of, questions_of
 from slowstep.audit.equal_work import FULL_LENGTH_ALIKE, OF_PRICE, equal_work, read_by, read_from, work_done
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
@@ -27,7 +27,11 @@ from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import Run, batches
 from slowstep.audit.sample_sizes import OTHER_SAMPLES
 from slowstep.audit.stated_size import claimed, contradicts, stated_speed_up
+from slowstep.audit.time_to_result import whole_time
 from slowstep.settings.reported import Claim
+
+NO_TRAP = (UNKNOWN, BATCH, MICRO, OTHER_TOKENS, OTHER_SAMPLES)
+"""Doubts under which nobody knows what counts equal work, so that no other unit is a trap."""
 
 NEVER = "; these figures are expected and were never measured"
 
@@ -35,16 +39,19 @@ NEVER = "; these figures are expected and were never measured"
 def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judged:
     """Judge a claim on two of the `runs`, its treatment and its baseline, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
-    gain, unit = equal_work(a, b, claim.quantity)
-    named, stated, doubt = _with_factor(claim, a, b), stated_speed_up(claim), doubt_of(claim, a, b, gain, unit)
+    (gain, unit), stated = equal_work(a, b, claim.quantity), stated_speed_up(claim)
+    whole = whole_time(claim, a, b, gain, stated)
+    gain, unit = (whole.gain, whole.unit) if whole and whole.counts else (gain, unit)
+    named = _with_factor(claim, a, b)
+    doubt = whole.doubt if whole else doubt_of(claim, a, b, gain, unit)
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *([] if doubt.startswith((UNKNOWN, BATCH, OTHER_SAMPLES)) else _unit_trap(claim, a, b, gain, unit, stated)),
-        *beyond_bound(named, a, b, stated, sizes),
+        *([] if whole or doubt.startswith(NO_TRAP) else _unit_trap(claim, a, b, gain, unit, stated)),
+        *beyond_bound(named, a, b, stated, gain, sizes),
         *between_steps(named, a, b, gain, unit),
         *controls(named, a, b),
         *confounded(claim, a, b),
-        *_meaning(claim, a, b),
+        *([] if doubt.startswith(MICRO) else _meaning(claim, a, b)),
         *(noise_of_repeats(claim, a, b, by_repeats) if by_repeats else allowed_by_rounding(claim, gain, stated)),
         *expectation(named, a, b, runs),
         *_by_epochs(claim, a, b, gain, unit),
@@ -55,9 +62,15 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     gained = claim.factor and stated and stated.low >= 1
     left_open = left_open or (SINGLE if single and gained else "")  # a small loss says that it costs little
     contradicted = bool(gain and stated and not dispute and contradicts(gain, stated))
+    _, otherwise = _opposed_by_epochs(a, b, gain, unit)
+    contradicted = contradicted and (otherwise is None or contradicts(otherwise, stated))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
     if judgement is Judgement.HOLDS:
-        reason += beside_the_factor(claim, a, b) + (f"; {SINGLE}" if single else "")
+        reason += beside_the_factor(claim, a, b)
+    if judgement is Judgement.HOLDS and whole:
+        reason += f"; both come to {whole.result}{_at_equal_work(claim, a, b)}"
+    if judgement is Judgement.HOLDS and single:
+        reason += f"; {SINGLE}"
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -70,9 +83,19 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     )
 
 
+def _at_equal_work(claim: Claim, a: Run, b: Run) -> str:
+    """Return in words how fast a row is at equal work whose claim holds by the whole time; empty if that is as fast."""
+    gain, unit = equal_work(a, b, claim.quantity)
+    work = work_done(claim.quantity or "seconds", a, b)
+    if gain is None or work is None or work[0].meets(exact(1)):
+        return ""
+    return f", with other work: {read_by(unit)} it is {times(gain.middle)} as {_good(unit)}"
+
+
 def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:
     """Find what two rows say that can't be, or that was measured otherwise, independently of any conclusion."""
-    found = [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
+    gain, _ = equal_work(a, b)
+    found = [*beyond_bound(claim, a, b, gain, gain, sizes), *controls(claim, a, b)]
     return found + [f for f in expectation(claim, a, b, runs) if f.kind is FindingKind.MEASURED]
 
 
@@ -116,6 +139,15 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
 
 def _by_epochs(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
     """Find that samples a second say the opposite of epochs, which are the same data, or the other way round."""
+    other, otherwise = _opposed_by_epochs(a, b, gain, unit)
+    if otherwise is None:
+        return []
+    text = f"{read_by(other)} it is {times(otherwise.middle)} as fast, and an epoch is the same data"
+    return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
+
+
+def _opposed_by_epochs(a: Run, b: Run, gain: Figure | None, unit: str) -> tuple[str, Figure | None]:
+    """Return the unit, samples a second or epochs, that says the opposite of a gain, with what it says; else None."""
     speeds = {TITLES[q]: read_from(q, a, b) for q in ("samples_per_second", "seconds_per_epoch")}
     if (
         gain is None
@@ -123,15 +155,14 @@ def _by_epochs(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
         or unit not in (*speeds, TITLES["tokens_per_second"])
         or a.packed != b.packed
     ):
-        return []
+        return "", None
     other = next(u for u in reversed(speeds) if u != unit)
     work = work_done("seconds_per_epoch", a, b) if "epoch" in other else None
     if (work and not work[0].meets(exact(1))) or not (gain.middle - 1) * (speeds[other].middle - 1) < 0:
-        return []
+        return "", None
     if min(abs(g.middle - 1) for g in (gain, speeds[other])) <= CONSEQUENCE or gain.meets(exact(1)):
-        return []
-    text = f"{read_by(other)} it is {times(speeds[other].middle)} as fast, and an epoch is the same data"
-    return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
+        return "", None
+    return other, speeds[other]
 
 
 def _no_speed(a: Run, b: Run) -> str:

@@ -8,9 +8,11 @@ from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
 from slowstep.audit.device_words import counted_in
 from slowstep.audit.differences import changed
 from slowstep.audit.equal_work import (
+    FULL_LENGTH,
     OF_A_DEVICE,
     OF_PRICE,
     WHOLE,
+    as_in_an_epoch,
     counts_steps,
     lengths_differ,
     padding_differs,
@@ -20,17 +22,29 @@ from slowstep.audit.equal_work import (
     work_done,
 )
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.relations import TITLES
+from slowstep.audit.findings import times
+from slowstep.audit.micro_batches import ACCUMULATED, makes_more_sense
+from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import Run, unknown_differences
 from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_of_sizes
 from slowstep.audit.short_runs import FEW_STEPS, few_steps, question_of_steps
+from slowstep.audit.stated_size import contradicts, stated_speed_up
+from slowstep.audit.time_to_result import ON_THAT, SAME_RESULT
 from slowstep.settings.reported import Claim
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
 UNKNOWN = "this is a total time, and the figures don't say whether both runs did as much work in it"
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
+OTHER_TOKENS = "the figures don't say whether the tokens that a sample lacks in one of them are padding or text"
 BATCH = "the figures don't say whether a step trains on as many samples in both"
+MICRO = "the figures don't say whether these steps are micro-batches"
 DEVICES = "the speeds are those of one device, and the figures don't say how many devices each was trained on"
+
+OF_PADDING = re.compile(
+    r"(?<![a-z])pad(?:s|ded|ding)?(?![a-z])|(?:group|sort)\w*[ _-]by[ _-]len|bucket(?:ing|ed)|smart[ _-]batch",
+    re.IGNORECASE,
+)
+"""Words of what leaves out padding and no text."""
 
 COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[,;)]|\.(?!\d)|$))", re.IGNORECASE)
 """A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
@@ -40,12 +54,14 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
-    if (tokens_disagree(a, b) and not _padding_explains(a, b)) or (
-        unit == TITLES["tokens_per_second"] and padding_differs(a, b)
-    ):
+    if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
         return PADDED
     if gain and (other := other_samples(a, b, unit)):
         return other
+    if tokens_disagree(a, b) and not _padding_explains(a, b) and not _epochs_decide(claim, a, b):
+        by_tokens = read_from("tokens_per_second", a, b)
+        also = f", and in tokens/s it is {times(by_tokens.middle)} as fast" if by_tokens else ""
+        return PADDED if a.length and a.length == b.length else f"{OTHER_TOKENS}{also}"
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
     # no other figure counts equal work
@@ -55,9 +71,32 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
     if not of_one and devices_unknown(a, b, claim.text):
         return DEVICES
+    if gain and (other := by_micro_batches(a, b, gain, unit)) and not _both_deny(claim, gain, other):
+        return f"{MICRO}, and if they are it is {times(other.middle)} as fast"
     differ = changed(a.settings, b.settings).keys()
     of_batch = _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
     return of_batch or (few_steps(a, b, unit) if gain else "")
+
+
+def by_micro_batches(a: Run, b: Run, gain: Figure, unit: str) -> Figure | None:
+    """Return the gain if steps that may be micro-batches are; None where that changes nothing, or makes less sense.
+
+    Rows that accumulate other numbers of them are as a rule more alike by the right reading.
+    """
+    parts = [int(r.settings.training(ACCUMULATED)) if r.step_word else 1 for r in (a, b)]
+    counted = {TITLES["tokens_per_second"]: "tokens_per_second"}.get(unit, "samples_per_second")
+    if parts[0] == parts[1] or unit not in (TITLES["samples_per_second"], TITLES["tokens_per_second"], FULL_LENGTH):
+        return None
+    if all(counted in solve({q: f for q, f in r.given.items() if q in TITLES}).known for r in (a, b)):
+        return None
+    other = gain * (parts[0] / parts[1])
+    return other if makes_more_sense(other, gain, parts[1] / parts[0]) else None
+
+
+def _both_deny(claim: Claim, gain: Figure, other: Figure) -> bool:
+    """Return whether a claim is contradicted whether or not its steps are micro-batches."""
+    stated = stated_speed_up(claim)
+    return bool(stated and contradicts(gain, stated) and contradicts(other, stated))
 
 
 def _padding_explains(a: Run, b: Run) -> bool:
@@ -65,6 +104,14 @@ def _padding_explains(a: Run, b: Run) -> bool:
     padded = [r for r in (a, b) if r.settings.dataset.padding == "max_length"]
     tokens = padded[0].solved.known.get("tokens_per_sample") if len(padded) == 1 else None
     return bool(tokens and padded[0].length and tokens.meets(exact(padded[0].length)))
+
+
+def _epochs_decide(claim: Claim, a: Run, b: Run) -> bool:
+    """Return whether the time of an epoch tells which tokens are gone: text, or padding if no text can be cut off."""
+    unit = as_in_an_epoch(a, b)
+    words = (claim.text, a.label, b.label, *a.unknown.values(), *b.unknown.values())
+    of_padding = bool(a.length and a.length == b.length) or any(map(OF_PADDING.search, words))
+    return unit == "tokens_per_second" or (unit == "samples_per_second" and of_padding)
 
 
 def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
@@ -106,6 +153,12 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
             f"than {short} tokens, it was padding that cost the time"
         )
         found.append(f"What share of the tokens does a length of {short} cut off?")
+    if doubt.startswith(OTHER_TOKENS):
+        found.append(f"Do the tokens a second of {_padded(a, b)} count padding, or was text cut off in one of them?")
+    if doubt.endswith(ON_THAT):
+        found.append("Is the claim on the time to the same result, or on the time of as much work?")
+    if doubt.endswith(SAME_RESULT):
+        found.append(f"Did '{a.label}' and '{b.label}' come to the same loss or accuracy?")
     if doubt == PADDED:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
     if doubt.startswith(OTHER_SAMPLES):
@@ -114,6 +167,9 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(question_of_steps(a, b))
     if doubt.startswith(BATCH):
         found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
+    if doubt.startswith(MICRO):
+        words = " or ".join(dict.fromkeys(f"'{r.step_word}'" for r in (a, b) if r.step_word))
+        found.append(f"Is one {words} of '{a.label}' and '{b.label}' a micro-batch, or all that a step accumulates?")
     if doubt == DEVICES:
         found.append(f"On how many devices were '{a.label}' and '{b.label}' trained?")
     if doubt == UNKNOWN:

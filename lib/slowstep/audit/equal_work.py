@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import TEXT, Run, batches
+from slowstep.audit.sample_sizes import lengths_say_why
 
 WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
 """Speeds and times; the more equal the work that they count, the earlier they come. An epoch is the same data."""
@@ -94,7 +95,7 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
         return
     if quantity in WHOLE and not lengths_differ(a, b) and work_done(quantity, a, b):
         yield quantity
-    if not padding_differs(a, b) and not tokens_disagree(a, b):
+    if not padding_differs(a, b) and (not tokens_disagree(a, b) or as_in_an_epoch(a, b) == "tokens_per_second"):
         yield "tokens_per_second"
     if a.packed and b.packed and a.length != b.length:
         yield "seconds_per_epoch"  # an epoch is the same text, since packing cuts nothing off
@@ -142,9 +143,10 @@ def same_batch(a: Run, b: Run) -> bool | None:
     before, after = batches(a, b)
     if before and after:
         return before.meets(after)
-    if a.says_batch != b.says_batch:
+    if a.says_batch != b.says_batch or (a.says_batch and not (a.copies and b.copies)):
         return None
-    each = [r.settings.effective_batch_size * r.given.get("devices", exact(1)) for r in (a, b)]
+    copies = (a.copies, b.copies) if a.says_batch else (r.given.get("devices", exact(1)) for r in (a, b))
+    each = [r.settings.effective_batch_size * of for r, of in zip((a, b), copies, strict=True)]
     return a.says_batch or None if each[0].meets(each[1]) else False
 
 
@@ -174,12 +176,30 @@ def padding_differs(a: Run, b: Run) -> bool:
 
 
 def tokens_disagree(a: Run, b: Run) -> bool:
-    """Return whether samples of the same known length have other tokens in the two, by tokens and samples a second."""
+    """Return whether a sample has other tokens in the two, by tokens and samples a second, and nothing says why.
+
+    Lengths that differ say why, and so does other padding where no length is known.
+    """
     each = [r.solved.known.get("tokens_per_sample") for r in (a, b)]
-    if None in each or not a.length or a.length != b.length or a.packed or b.packed:
+    if None in each or a.packed or b.packed or (a.length and b.length and a.length != b.length):
+        return False
+    if (not a.length and not b.length and padding_differs(a, b)) or lengths_say_why(a, b):
         return False
     follow = not any("tokens_per_sample" in r.given for r in (a, b))
     return follow and all(tokens.bounded for tokens in each) and each[0].gap(each[1]) > OTHER_TEXT
+
+
+def as_in_an_epoch(a: Run, b: Run) -> str:
+    """Return which speed, of samples or of tokens, goes with the time of an epoch where these disagree; else empty.
+
+    An epoch is the same data. If it goes with the samples, the tokens counted padding, or text was cut off.
+    """
+    epochs, work = read_from("seconds_per_epoch", a, b), work_done("seconds_per_epoch", a, b)
+    if epochs is None or (work and not work[0].meets(exact(1))):
+        return ""
+    speeds = {q: read_from(q, a, b) for q in ("samples_per_second", "tokens_per_second")}
+    near = [q for q, gain in speeds.items() if gain and gain.gap(epochs) <= OTHER_TEXT / 2]
+    return near[0] if len(near) == 1 else ""
 
 
 def _tokens_ratio(a: Run, b: Run) -> Figure | None:

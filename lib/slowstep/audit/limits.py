@@ -12,7 +12,7 @@ from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, most_of_length
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, batches, same_devices
-from slowstep.audit.stated_size import claimed
+from slowstep.audit.stated_size import claimed, contradicts
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.controls import CONTROLS, MATERIAL, MOVED, NOTICEABLE
 from slowstep.settings.reported import Claim
@@ -49,12 +49,20 @@ class Limit:
     most: float
     """The ratio beyond which a size is impossible."""
     why: str
+    of_flops: bool = False
+    """True if it is reckoned by FLOPs, which do not count what else a setting does, such as moving activations."""
 
 
-def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Sizes | None) -> list[Finding]:
+WHAT_ELSE = "it was measured, so recomputation alone can't be the cause: what else changed?"
+
+
+def beyond_bound(
+    claim: Claim, a: Run, b: Run, stated: Figure | None, gain: Figure | None, sizes: Sizes | None
+) -> list[Finding]:
     """Find a size that the factor can't have, or hardly: a contradiction, a doubt, or for a length an explanation.
 
-    A change costs no more than the change back would bring, so that a loss has the bound of the gain in reverse.
+    A change costs no more than the change back would bring, so that a loss has the bound of the gain in reverse. Where
+    the rows were measured and their `gain` is of that size, FLOPs do not deny it: something else happened as well.
     """
     if stated is None or not same_devices(a, b):
         return []
@@ -65,10 +73,17 @@ def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Siz
             many = times(size.middle) if size.bounded else f"more than {times(size.low)}"
             back = f", so that the change back would make it {many} as fast" * (after is a)
             beyond = FindingKind.BOUND if size.low > limit.most else FindingKind.UNLIKELY
-            kind = FindingKind.PHYSICS if claim.factor == "max_length" else beyond
             text = f"{claimed(stated)} as fast {said}{back}, and {limit.why}"
+            if beyond is FindingKind.BOUND and limit.of_flops and _is_measured(a, b, stated, gain):
+                beyond, text = FindingKind.UNLIKELY, f"{text}; {WHAT_ELSE}"
+            kind = FindingKind.PHYSICS if claim.factor == "max_length" else beyond
             return [Finding(kind=kind, where=claim.text, text=text)]
     return []
+
+
+def _is_measured(a: Run, b: Run, stated: Figure, gain: Figure | None) -> bool:
+    """Return whether the measured figures of two rows give the stated size."""
+    return a.measured and b.measured and gain is not None and not contradicts(gain, stated)
 
 
 def between_steps(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
@@ -139,6 +154,7 @@ def _without_recomputation(trained: str) -> Limit:
         ALL_OF_IT,
         f"without recomputation a step loses one forward pass, whatever the batch: {times(of_flops)} by its FLOPs, as "
         f"{trained}, and {times(ALL_OF_IT)} at the very most, as another forward pass is left",
+        of_flops=True,
     )
 
 
@@ -169,10 +185,8 @@ def _moved(phase: str, a: Run, b: Run) -> Figure | None:
     work = after / before if before and after and before.bounded else exact(1)
     was = a.phases[phase] * (1 if phase == "optimizer" else work)
     ratio, more = b.phases[phase] / was, b.phases[phase] - was
-    if phase == "data" and more.middle > 0:
-        more = more - _computation_saved(a, b, work)  # a shorter computation hides less of the wait
-        if more.middle <= 0:
-            return None
+    if phase == "data":
+        more = _not_hidden(more, a, b, work)
     whole = step * work
     change = abs(then.middle - whole.middle) if then else 0.0
     if abs(more.middle) <= max(NOTICEABLE * whole.middle, MATERIAL * change):
@@ -181,10 +195,16 @@ def _moved(phase: str, a: Run, b: Run) -> Figure | None:
     return ratio if beyond else None
 
 
-def _computation_saved(a: Run, b: Run, work: Figure) -> Figure:
-    """Return the seconds by which everything but the wait for data became shorter."""
+def _not_hidden(more: Figure, a: Run, b: Run, work: Figure) -> Figure:
+    """Return the seconds by which the wait for data became longer or shorter beyond what the computation hides of it.
+
+    A shorter computation hides less of the wait. A longer one hides more, unless the process itself loads the data.
+    """
     steps = [r.solved.known.get("seconds_per_step") for r in (a, b)]
     if None in steps:
-        return exact(0)
-    less = (steps[0] - a.phases["data"]) * work - (steps[1] - b.phases["data"])
-    return Figure(max(0.0, less.low), max(0.0, less.high))
+        return more
+    saved = (steps[0] - a.phases["data"]) * work - (steps[1] - b.phases["data"])
+    in_process = any(r.settings.training_arguments.get("dataloader_num_workers") == 0 for r in (a, b))
+    if more.middle * saved.middle <= 0 or (more.middle < 0 and in_process):
+        return more
+    return more - saved if abs(more.middle) > abs(saved.middle) else exact(0)

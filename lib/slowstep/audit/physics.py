@@ -112,7 +112,7 @@ def _tokens_held(run: Run) -> Figure | None:
     Tokens of a sample that were counted may be those of the text before it was cut.
     """
     known, length = run.solved.known, run.length
-    packed = exact(run.settings.effective_batch_size) * run.devices if run.says_batch else None
+    packed = run.settings.effective_batch_size * run.copies if run.says_batch and run.copies else None
     tokens, samples = known.get("tokens_per_step"), packed if run.packed else known.get("samples_per_step")
     if not length or not tokens or not samples or "tokens_per_sample" in run.given or samples.low <= 0:
         return None

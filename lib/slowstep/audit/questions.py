@@ -9,6 +9,7 @@ from itertools import pairwise
 from slowstep.audit.arithmetic import loads_beside
 from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps
 from slowstep.audit.differences import changed
+from slowstep.audit.figures import exact
 from slowstep.audit.findings import times
 from slowstep.audit.named_devices import named_devices
 from slowstep.audit.outliers import SLIPS, unlike_for_a_reason
@@ -40,6 +41,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_nodes(runs),
         *named_devices(runs),
         *_micro_batches(runs),
+        *_split(runs),
         *_units(runs),
         *_parts(settings, runs),
         *_batches(runs),
@@ -135,6 +137,26 @@ def _micro_batches(runs: Sequence[Run]) -> list[str]:
         f"as {c.follows} from its other figures with {c.micro_batches} micro-batches a step"
         for label, c in fits.items()
     ]
+
+
+def _split(runs: Sequence[Run]) -> list[str]:
+    """Ask about models that may be split over devices, each copy of which has one batch."""
+    found = [
+        f"Is the model of '{run.label}' split over {c.split} devices? Samples a step are {c.given}, and would be "
+        f"{exact(c.follows.middle)} if each device had a batch of its own"
+        for run in runs
+        for c in run.solved.contradictions
+        if c.split and not c.micro_batches
+    ]
+    unknown = [
+        f"'{r.label}'" for r in runs if r.says_batch and not r.copies and "samples_per_step" not in r.solved.known
+    ]
+    if unknown:
+        found.append(
+            f"How many samples does a step of {listed(unknown)} train on? The model may be split over devices, so that "
+            "they do not follow from the batch"
+        )
+    return found
 
 
 def _units(runs: Sequence[Run]) -> list[str]:

@@ -158,6 +158,8 @@ class Contradiction:
     """The number of devices that would explain it; 0 if none would."""
     micro_batches: int = 0
     """The micro-batches of a step if it is explained by steps that count them; else 0."""
+    split: int = 0
+    """The devices of each copy of the model if it is explained by a model that is split over them; else 0."""
 
     @property
     def ratio(self) -> float:
@@ -215,11 +217,14 @@ def solve(
     remain = _contradictions({q: roughly(f) for q, f in reported.items()}, held) if found else []
     slips = [replace(c, rounded=True) for c in found if c.quantity not in {r.quantity for r in remain}]
     contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
-    contradictions = [replace(c, devices=explaining_devices(c, reported, from_file)) for c in contradictions]
+    contradictions = [
+        replace(c, devices=explaining_devices(c, reported, from_file), split=explaining_split(c, reported))
+        for c in contradictions
+    ]
     parts = counted.get("micro_batches_per_step", exact(1))
     contradictions = _explained(contradictions, parts)
     explained = max((c.devices for c in contradictions), default=0)
-    doubted = {c.quantity for c in contradictions if not (c.small or c.devices or c.micro_batches)}
+    doubted = {c.quantity for c in contradictions if not (c.small or c.devices or c.micro_batches or c.split)}
     trusted = {q: f for q, f in given.items() if q not in doubted}
     by_parts = [c for c in contradictions if c.micro_batches]
     trusted |= _of_whole_steps(reported, held, parts) if by_parts else {}
@@ -298,6 +303,16 @@ def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_fi
     devices = round(ratio)
     power_of_two = devices > 1 and devices & (devices - 1) == 0  # as in real nodes; any large ratio would fit otherwise
     return devices if power_of_two and abs(ratio / devices - 1) < FITS else 0
+
+
+def explaining_split(c: Contradiction, reported: Mapping[str, Figure]) -> int:
+    """Return on how many devices each copy of a model lies if that is why a step has fewer samples; else 0."""
+    devices = reported.get("devices")
+    if c.quantity != "samples_per_step" or c.relation or not devices or c.given.low <= 0:
+        return 0
+    parts = round(c.follows.middle / c.given.middle)
+    whole = parts > 1 and exact(parts).meets(exact(c.follows.middle) / c.given) and devices.middle % parts == 0
+    return parts if whole else 0
 
 
 COUNT_STEPS = {"seconds_per_step": True, "steps_per_second": False, "steps": False, "steps_per_epoch": False}

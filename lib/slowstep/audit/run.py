@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull, says_spread
+from slowstep.audit.micro_batches import in_steps, with_micro_batches
+from slowstep.audit.model_parallel import copies_of, names_a_way
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
 from slowstep.audit.row_settings import row_settings
 from slowstep.audit.unclear_batches import with_batches
@@ -19,7 +21,7 @@ from slowstep.factors import CATALOGUE
 from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError
 from slowstep.settings.errors import nearest
-from slowstep.settings.reported import Reported, Row
+from slowstep.settings.reported import MICRO_BATCH, Reported, Row
 from slowstep.text.sentences import capitalised, listed
 
 SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns.Speed=s/it)"
@@ -125,6 +127,11 @@ class Run:
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool
     """True if its batch is given, or is the default of a parameter file that says how the run was trained."""
+    step_word: str = ""
+    """What its file calls a step that may be a micro-batch; empty for a step, also where it was reckoned from these."""
+    copies: Figure | None = exact(1)
+    """The copies of the model, each with a batch of its own; None if it is split over devices, and into how many parts
+    is not known."""
 
     @property
     def measured(self) -> bool:
@@ -188,7 +195,7 @@ def unknown_differences(a: Run, b: Run, beside: str | None = None) -> str:
     differ = [(name, f"{name} ({before}, {after})") for name, before, after in both if before != after]
     differ.sort(key=lambda one: one[0] not in CATALOGUE)
     text = listed([words for _, words in differ], " and ")
-    unread = sum(name not in CATALOGUE for name, _ in differ)
+    unread = sum(name not in CATALOGUE and not names_a_way(name) for name, _ in differ)
     return f"{text}, which {'were' if unread > 1 else 'was'} not read" if unread else text
 
 
@@ -203,7 +210,7 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
     problems: list[str] = []
     found = []
     shares = {name for name in SHARES if _are_shares([row.figures[name] for row in rows if name in row.figures])}
-    for i, row in enumerate(with_batches(settings, rows)):
+    for i, row in enumerate(with_micro_batches(settings, with_batches(settings, rows))):
         try:
             found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}].", shares))
         except SettingsError as error:
@@ -285,9 +292,14 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         raise SettingsError([*problems, *error.problems]) from None
     if problems:
         raise SettingsError(problems)
+    if row.step_word == MICRO_BATCH:
+        parts = int(own.training("gradient_accumulation_steps"))
+        given = in_steps(given, parts)
+        repeats = {q: [in_steps({q: exact(v)}, parts)[q].middle for v in each] for q, each in repeats.items()}
     devices = _devices(given)
-    counted = _counted(settings, own, devices)
-    assumed = {"samples_per_step": own.effective_batch_size * devices} if _says_batch(own) else {}
+    copies = copies_of(row, devices if "devices" in given or devices.middle != 1 else None)
+    counted = _counted(settings, own, copies)
+    assumed = {"samples_per_step": own.effective_batch_size * copies} if _says_batch(own) and copies else {}
     length = own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None
     if own.dataset.padding == "packing":  # the samples of a step are packed from several samples of the epoch
         counted = {q: f for q, f in counted.items() if not q.startswith("samples")}
@@ -300,14 +312,14 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         settings=own,
         given=given,
         solved=solve(
-            {q: f for q, f in given.items() if q in TITLES}, counted, assumed, from_file, _at_least(own, given)
+            {q: f for q, f in given.items() if q in TITLES}, counted, assumed, from_file, _at_least(own, given, copies)
         ),
         repeats=repeats,
         phases=phases,
         projected=row.projected,
         out_of_memory=row.out_of_memory,
         from_file=from_file,
-        unread=row.unread,
+        unread=[name for name in row.unread if not names_a_way(name)],
         unknown=row.unknown,
         beside=row.beside,
         remarks=row.remarks,
@@ -319,6 +331,8 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
         says_batch=described(settings) or _says_batch(own),
+        copies=copies,
+        step_word="" if row.step_word == MICRO_BATCH else row.step_word,
     )
 
 
@@ -358,12 +372,12 @@ def _says_length(row: Row) -> bool:
     return any(str(name).rpartition(".")[2] == "max_length" for name in names)
 
 
-def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure]:
+def _counted(base: Settings, own: Settings, copies: Figure | None) -> dict[str, Figure]:
     """Return the counts of the run that follow from its settings, as far as they are given."""
     given, found = own.training_arguments, {}
     parts = described(base) or "gradient_accumulation_steps" in given
-    if parts and "per_device_train_batch_size" in given:
-        found["samples_per_step"] = own.effective_batch_size * devices
+    if parts and "per_device_train_batch_size" in given and copies:
+        found["samples_per_step"] = own.effective_batch_size * copies
     if parts:
         found["micro_batches_per_step"] = exact(own.training("gradient_accumulation_steps"))
     if "save_steps" in given and own.training("save_strategy") == "steps" and given["save_steps"] >= 1:
@@ -376,11 +390,11 @@ def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure
     return found | {q: exact(v) for q, v in job.items() if v}
 
 
-def _at_least(own: Settings, given: Mapping[str, Figure]) -> dict[str, Figure]:
+def _at_least(own: Settings, given: Mapping[str, Figure], copies: Figure | None) -> dict[str, Figure]:
     """Return the samples that a step has at least, by the batch of counted devices; it may also be accumulated."""
-    if not _says_batch(own) or own.training("auto_find_batch_size") or "devices" not in given:
+    if not _says_batch(own) or own.training("auto_find_batch_size") or "devices" not in given or not copies:
         return {}
-    samples = own.training("per_device_train_batch_size") * given["devices"]
+    samples = own.training("per_device_train_batch_size") * copies
     return {"samples_per_step": Figure(samples.low, math.inf, samples.middle)} if samples.low > 0 else {}
 
 

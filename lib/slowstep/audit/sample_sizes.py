@@ -84,6 +84,16 @@ def question_of_sizes(a: Run, b: Run) -> str:
     return f"How many {counted} a second do '{a.label}' and '{b.label}' train on{padding}?"
 
 
+def lengths_say_why(a: Run, b: Run) -> bool:
+    """Return whether the tokens of a sample differ in two rows as the lengths do that they say."""
+    said = [[_sides(text)[0] for text in _in_columns("length", r).values()] or _in_words("length", r) for r in (a, b)]
+    tokens = [r.solved.known.get("tokens_per_sample") for r in (a, b)]
+    if None in tokens or [len(each) for each in said] != [1, 1] or said[0] == said[1]:
+        return False
+    filled = [each / size[0][0] for each, size in zip(tokens, said, strict=True)]
+    return filled[0].gap(filled[1]) <= ALIKE
+
+
 def _unlike(a: Run, b: Run) -> tuple[str, str]:
     """Return what of a sample is unlike in two rows, or is said by one of them alone, and in words what they say.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
@@ -129,6 +130,8 @@ def _unlike(run: Run, said: Figure, references: Sequence[Run], quantity: str) ->
         for ratio in _beside(r, run)
         if quantity != EFFICIENCY or r.label in several
     ]
+    if quantity == SPEED_UP:
+        allowed += [gain for r in references for gain in _after_other_work(r, run)]
     if not gains or any(gain.gap(said) <= CONSEQUENCE for gain in allowed):
         return []
     reference, gain, unit = gains[0]
@@ -150,6 +153,26 @@ def _beside(a: Run, b: Run) -> Iterator[Figure]:
         other = a.beside.get(name, 0.0)
         if value > 0 and other > 0:
             yield from (exact(value / other), exact(other / value))
+
+
+COUNTS = {"steps": "steps_per_second", "samples": "samples_per_second", "epochs": "seconds_per_epoch"}
+"""Counts of work, each with the figure by which one of them is timed."""
+
+OF_STEPS_TO = re.compile(r"(?:\b|_)(?:steps|iter(?:ation)?s|updates)(?:\b|_)", re.IGNORECASE)
+"""Words of a column that counts steps and was not read: `steps to 3.28`."""
+
+
+def _after_other_work(a: Run, b: Run) -> Iterator[Figure]:
+    """Yield how many times as fast `b` was done, if it took another number of steps, samples or epochs than `a`."""
+    for count, timed in COUNTS.items():
+        before, after, gain = a.solved.known.get(count), b.solved.known.get(count), read_from(timed, a, b)
+        if before and after and gain and before.bounded and after.bounded:
+            yield gain * (before / after)
+    gain = read_from("steps_per_second", a, b)
+    for name in (name for name in a.beside if gain and OF_STEPS_TO.search(name)):
+        before, after = a.beside[name], b.beside.get(name, 0.0)
+        if before > 0 and after > 0:
+            yield gain * (before / after)
 
 
 def _gains(a: Run, b: Run) -> Iterator[tuple[Figure, str]]:

@@ -87,9 +87,10 @@ def forget_other_runs(settings: Settings, store: Store) -> None:
     """
     known, arm = store.read(Description, *DESCRIPTION), identity(Arm(label="", settings=settings).determinants())
     same = known is not None and known.settings == settings
-    for one in store.every(Summary, "summaries"):
-        if one.arm != arm or (one.notebook == FINAL.notebook and not same):
-            store.drop("summaries", one.notebook)
+    for name in store.names("summaries"):
+        one = store.read(Summary, "summaries", name)
+        if one is not None and (one.arm != arm or (name == FINAL.notebook and not same)):
+            store.drop("summaries", name)
 
 
 def _failed(record: ComparisonRecord) -> bool:

@@ -19,8 +19,9 @@ without_address_grammar()
 import nbformat  # noqa: E402
 import papermill  # noqa: E402
 from papermill.exceptions import PapermillExecutionError  # noqa: E402
+from traitlets.config import Config  # noqa: E402
 
-from slowstep.batch.forked_kernel import fork_kernel, is_default  # noqa: E402
+from slowstep.batch.forked_kernel import fork_kernel, is_default, private_sockets  # noqa: E402
 from slowstep.environment.system_errors import explained  # noqa: E402
 from slowstep.settings.load import shown_override  # noqa: E402
 from slowstep_probe.processes.wire import Wire  # noqa: E402
@@ -33,19 +34,23 @@ def main(connection: Wire, notebook: str, target: str, parameters: dict[str, Any
     os.environ.update(environment)
     tempfile.tempdir = None  # what it is told by the new environment
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    with is_default(fork_kernel()):
-        connection.send(encoded(Answer(value=execute(notebook, target, parameters))))
+    with is_default(fork_kernel()), private_sockets() as sockets:
+        connection.send(encoded(Answer(value=execute(notebook, target, parameters, sockets))))
 
 
 SENTENCES = ("Unmeasurable", "NotMeasured")
 """The errors whose text is a sentence for the reader. Their names are the code's."""
 
 
-def execute(notebook: str, target: str, parameters: dict[str, Any]) -> str:
-    """Run a notebook, and return why it failed; an empty text if it did not."""
+def execute(notebook: str, target: str, parameters: dict[str, Any], settings: Config) -> str:
+    """Run a notebook by a kernel with such settings, and return why it failed; an empty text if it did not."""
     try:
         papermill.execute_notebook(
-            notebook, target, parameters, kernel_name="python3", progress_bar=False, autosave_cell_every=0
+            *(notebook, target, parameters),
+            kernel_name="python3",
+            progress_bar=False,
+            autosave_cell_every=0,
+            config=settings,
         )
     except PapermillExecutionError as error:
         said = error.evalue if error.ename in SENTENCES else f"{error.ename}: {error.evalue}"

@@ -2,6 +2,10 @@
 
 It is forked before anything of Jupyter runs, and waits until it is told where to connect. A fork of a process with an
 event loop or with sockets of ZeroMQ would share them.
+
+It imports nothing from the folder that it runs in, which IPython would put on its path: whoever draws a report may
+stand in one that was sent to him, among files of any name. Its sockets are files in a folder that its user alone may
+enter, since all users of a host can read what comes out of a port.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ import contextlib
 import json
 import os
 import signal
+import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
@@ -17,10 +23,21 @@ from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
+from traitlets.config import Config
 
+from slowstep_probe.processes.scratch import folder_prefix, places
 from slowstep_probe.processes.tree import die_with_parent
 
 NAME = "slowstep-forked"
+
+NOT_OF_FOLDER = "--InteractiveShellApp.ignore_cwd=True"
+"""The argument of a kernel by which the working directory is not on its path."""
+
+CONNECTION, SOCKET = "k.json", "k-ipc-5"
+"""The names of its connection file and, made of that by Jupyter, of the last of its sockets."""
+
+LONGEST = 107
+"""The most bytes in the path of a socket (unix(7))."""
 
 
 class Kernel:
@@ -92,6 +109,17 @@ def fork_kernel() -> Kernel:
 
 
 @contextlib.contextmanager
+def private_sockets() -> Iterator[Config]:
+    """Make a temporary folder that its user alone may enter, and give Jupyter's settings by which a kernel's sockets
+    are there."""
+    prefix = folder_prefix("kernel")
+    short = [p for p in places() if len(os.fsencode(p / f"{prefix}12345678" / SOCKET)) <= LONGEST]
+    place = next((p for p in short if os.access(p, os.W_OK | os.X_OK)), None)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder:
+        yield Config(ConnectionFileMixin={"transport": "ipc", "connection_file": os.path.join(folder, CONNECTION)})
+
+
+@contextlib.contextmanager
 def is_default(kernel: Kernel) -> Iterator[None]:
     """Have Jupyter take a waiting kernel for the next one that it starts in this process."""
     factory = KernelProvisionerFactory.instance()
@@ -114,11 +142,12 @@ class Provisioner(LocalProvisioner):
     waiting: list[Kernel] = []
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        """Have a waiting kernel begin; start one as Jupyter does, by the command `cmd`, where none waits."""
+        """Have a waiting kernel begin; start one of this interpreter where none waits. `cmd` is not used."""
+        arguments = ["-f", self.parent.connection_file, NOT_OF_FOLDER]
         if not self.waiting:
-            return await super().launch_kernel(cmd, **kwargs)
+            return await super().launch_kernel([sys.executable, "-P", "-m", "ipykernel_launcher", *arguments], **kwargs)
         kernel = self.waiting.pop()
-        kernel.begin(["-f", self.parent.connection_file, f"--IPKernelApp.parent_handle={os.getpid()}"])
+        kernel.begin([*arguments, f"--IPKernelApp.parent_handle={os.getpid()}"])
         self.process, self.pid, self.pgid = kernel, kernel.pid, kernel.pid
         self.cwd = kwargs.get("cwd", os.getcwd())
         return self.connection_info

@@ -116,12 +116,13 @@ def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = F
     if given.from_records or measure:
         return ended
     each = (time.monotonic() - began) / max(len(ended), 1)  # they ran beside each other
-    return {name: _kept(replace(made, seconds=each), given) for name, made in ended.items()}
+    return {name: _kept(name, replace(made, seconds=each), given) for name, made in ended.items()}
 
 
-def _kept(run: NotebookRun, given: Given) -> NotebookRun:
-    given.store.write(run, "notebooks", run.notebook)
-    return run
+def _kept(name: str, run: NotebookRun, given: Given) -> NotebookRun:
+    """Keep the run of the notebook of that name, whatever name the record had that it was made of."""
+    given.store.write(named := replace(run, notebook=name), "notebooks", name)
+    return named
 
 
 class _Running:
@@ -144,7 +145,7 @@ class _Running:
             drawn = replace(drawn, seconds=max(0.0, time.monotonic() - self.began - itself))
         elif known.status != "ok":  # it still is to be run over its parameter file
             drawn = replace(drawn, determinants="")
-        return _kept(drawn, self.given)
+        return _kept(name, drawn, self.given)
 
     def _measured(self) -> float:
         """Return the seconds in which questions of notebooks were measured; while one measures, no other does."""

@@ -285,10 +285,10 @@ def _params(given: argparse.Namespace) -> list[str]:
 
 def _run(given: argparse.Namespace) -> int:
     from slowstep.command.resolve import resolve
-    from slowstep.launch.changed_run import changes_in, outdated, run
+    from slowstep.launch.changed_run import beyond, changes_in, outdated, run
 
     changes, command = changes_in(Path(given.final)), resolve(given.words, Path.cwd(), os.environ)
-    for line in outdated(changes, command):
+    for line in (*outdated(changes, command), *beyond(changes)):
         say(line, error=True)
     run(command, changes, os.environ)
 

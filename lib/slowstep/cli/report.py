@@ -10,6 +10,7 @@ from slowstep.batch.investigations import draw
 from slowstep.cli.folders import investigations, named_folders
 from slowstep.cli.progress import Terminal
 from slowstep.investigation import NotMeasured
+from slowstep.processes.lock import Busy, require_inside
 from slowstep.report.index import write_index
 from slowstep.settings import SettingsError
 from slowstep.text.terminal import say, warn
@@ -40,11 +41,12 @@ def report(folders: Sequence[Path], outputs: Path, interactive: bool = True) -> 
 
 
 def _drawn(folder: Path, interactive: bool) -> int:
-    for line in unusable_records(folder):
-        say(line, error=True)
     try:
+        require_inside(folder)
+        for line in unusable_records(folder):
+            say(line, error=True)
         runs = draw(folder, Terminal(folder.name), interactive)
-    except NotMeasured as error:
+    except (NotMeasured, Busy) as error:
         say(error, error=True)
         return UNREAD
     return int(any(run.status != "ok" for run in runs))

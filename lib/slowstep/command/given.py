@@ -57,13 +57,13 @@ def arguments(command: Command, values: Mapping[str, object], folder: Path, link
     files = list(dict.fromkeys(split(name)[0] for name in values if split(name)[0]))
     for file in files:
         changes = {split(name)[1]: value for name, value in values.items() if split(name)[0] == file}
-        copy, text = _copy_of(command, file, folder), own_files.changed_text(Path(command.folder) / file, changes)
+        copy, text = copy_of(command, file, folder), own_files.changed_text(Path(command.folder) / file, changes)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.unlink(missing_ok=True)
         with copy.open("x", encoding="utf-8") as written:
             written.write(text)
     for file in files if links else ():  # after all copies, so that none is written through a link
-        _mirror(Path(command.folder) / file, folder, _copy_of(command, file, folder), command.folder)
+        _mirror(Path(command.folder) / file, folder, copy_of(command, file, folder), command.folder)
     return [first, *_given(command, rest, values, folder)]
 
 
@@ -80,11 +80,11 @@ def _given(command: Command, found: Sequence[str], values: Mapping[str, object],
     options = {name: value for name, value in values.items() if not split(name)[0]}
     result = rewritten(found, options) if options else list(found)
     for file in dict.fromkeys(split(name)[0] for name in values if split(name)[0]):
-        result = own_files.renamed(result, file, command.folder, _copy_of(command, file, folder))
+        result = own_files.renamed(result, file, command.folder, copy_of(command, file, folder))
     return result
 
 
-def _copy_of(command: Command, file: str, folder: Path) -> Path:
+def copy_of(command: Command, file: str, folder: Path) -> Path:
     """Return the path of a file's copy: below `folder` it lies as it does below the command's own."""
     inside = Path(os.path.relpath(Path(command.folder) / file, command.folder)).parts
     return folder.joinpath(*(part for part in inside if part != ".."))

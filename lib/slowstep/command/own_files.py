@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.settings.errors import SettingsError, nearest
+from slowstep_probe.secret import masked
 
 KINDS = (".yaml", ".yml", ".json", ".toml")
 """The suffixes of the files that can be changed."""
@@ -52,6 +53,12 @@ def changed_text(path: Path, values: Mapping[str, Any]) -> str:
             near = nearest(key, _keys(data))
             raise SettingsError(f"{path}: it has no value {key}, so nothing can be seen to change.{near}") from None
     return write(data)
+
+
+def holds_secrets(path: Path) -> bool:
+    """Return whether a configuration file holds a secret, by its values' names. SettingsError if it can't be read."""
+    data = _read(path)[0]
+    return bool(masked("", data) != data)
 
 
 def with_values(text: str, values: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.records import identity
+from slowstep.records.plain_files import is_plain, plain_files
 from slowstep.report.overview import Overview, overview
 from slowstep.report.summary import NAME, as_json, write_summary
 
@@ -39,7 +40,10 @@ class Exported:
 
 
 def exported(folder: Path) -> Exported:
-    """Return what is told of the investigation in a folder, with its summary written anew."""
+    """Return what is told of the investigation in a folder, with its summary written anew.
+
+    Busy if a link in the folder leads out of it.
+    """
     found = overview(folder)
     write_summary(folder, found)
     summary = as_json(found)
@@ -105,6 +109,6 @@ def _row(verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    yield from (p for p in folder.iterdir() if p.is_file() and (p.suffix == ".html" or p.stem == NAME))
-    inside = (folder / "final").rglob("*")
-    yield from (p for p in inside if p.is_file() and not p.is_symlink())  # links lead to what is the user's
+    """Yield what of an investigation is shared: its reports, its summary, and all of final/."""
+    yield from (p for p in folder.iterdir() if is_plain(p) and (p.suffix == ".html" or p.stem == NAME))
+    yield from plain_files(folder / "final")

@@ -14,7 +14,7 @@ from slowstep.factors.interception import impossible
 from slowstep.factors.own_values import own_factors
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
-from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
+from slowstep.settings.periodic_events import EVENTS, is_rare, not_made_to_happen, steps_between
 from slowstep.settings.sections import CROSSED, OWN, TESTED_SECTIONS
 from slowstep.text.shown import Shown
 
@@ -92,9 +92,22 @@ class Contrast:
         """Return the periodic events that count in the comparison, even if they are rare."""
         return frozenset(f.event for f, _ in (*self.levels, *self.against) if f.event)
 
+    @property
+    def touches(self) -> frozenset[str]:
+        """Return the phases that the change acts on, on any device."""
+        return frozenset().union(*(f.touches for f, _ in (*self.levels, *self.against)))
+
     def touched(self, device: str) -> frozenset[str]:
         """Return the phases that the change can touch on `device` ('cpu' or 'cuda')."""
         return frozenset().union(*(f.touched(device) for f, _ in (*self.levels, *self.against)))
+
+    def acts_on(self, phase: str) -> bool:
+        """Return whether the change may be made for a phase, as a command's own options may be for any.
+
+        What merely moves time between all phases is made for none.
+        """
+        acts = [(f.name in CATALOGUE, touched_by(f.name)) for f, _ in self.levels]
+        return any(phase in phases and not (known and phases == ALL_PHASES) for known, phases in acts)
 
 
 def comparison_family(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
@@ -234,27 +247,14 @@ def _level_problems(factor: Factor, value: object, settings: Settings, key: str)
     level = factor.level(value, settings.run)
     if why := impossible(level, settings.run):
         return [f"{key}: {why}."]
-    if factor.event and settings.command and (why := _not_made_to_happen(factor.event, settings)):
-        return [f"{key}: {why}."]
+    rare = factor.event and is_rare(settings.run, factor.event)
+    if rare and (why := not_made_to_happen(settings, factor.event)):
+        return [f"{key}: it acts on what happens too rarely to be met in a trial, and {why}."]
     try:
         override(settings, level.held_constant | level.changes, key)
     except SettingsError as error:
         return error.problems
     return []
-
-
-def _not_made_to_happen(event: str, settings: Settings) -> str | None:
-    """Return why a rare event of a command can't be made to happen in its trials, or None if it can."""
-    run = settings.run
-    if not is_rare(run, event):
-        return None
-    if "arguments" not in (run.objects or ()):
-        return "it acts on what happens too rarely to be met in a trial, and only a Trainer can be made to do it"
-    if settings.command and not settings.command.protected:
-        return "it acts on what happens too rarely to be met in a trial, and unprotected trials don't make it happen"
-    if event == "evaluate" and not run["dataset.eval_samples"]:
-        return "it acts on evaluations of a data set whose length is not known"
-    return None
 
 
 def touched_by(factor: str) -> frozenset[str]:

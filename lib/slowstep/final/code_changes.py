@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from slowstep.command import given
@@ -57,7 +58,8 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
     parts += _to_look_at(causes_of(lab, choice), choice.verdicts)
     parts += _not_taken(choice, command)
     changed = choice.settings if choice.adopted else lab.settings
-    kept, values = changed.freed_memory != lab.settings.freed_memory, changed.given | options(choice)
+    kept = changed.freed_memory != lab.settings.freed_memory
+    values = _that_are_here(changed.given, command, lab.folder / "final" / COPIES) | options(choice)
     debug = set(debugging(command.env | command.early)) if changed.changes.get(KEY) is False else set()
     if kept or values or debug:
         words = given.words(command, values, (lab.folder / "final").resolve() / COPIES)
@@ -65,6 +67,12 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
         before = f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
         parts += ["## The command", code(unset + before + shlex.join(hidden(shown)))]
     return "\n\n".join(parts) + "\n"
+
+
+def _that_are_here(values: Mapping[str, Any], command: Command, folder: Path) -> dict[str, Any]:
+    """Return the values that the command is given by its options, or by a changed copy of a file that was written."""
+    files = {name: given.split(name)[0] for name in values}
+    return {n: v for n, v in values.items() if not files[n] or given.copy_of(command, files[n], folder).is_file()}
 
 
 def _to_look_at(lost: Sequence[Cause], verdicts: Sequence[Verdict]) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.command.given import arguments, split
+from slowstep.command.own_files import holds_secrets
 from slowstep.final.choice import Choice
 from slowstep.final.code_changes import changes_page, changes_record, edits
 from slowstep.final.decision_record import decision
@@ -82,6 +83,9 @@ def _copied(settings: Settings, command: Command, folder: Path, same: bool) -> l
     others = [path for path in files if _is_another(path, settings)]
     if not others and settings.given:
         try:
+            if secret := [path for path in files if holds_secrets(path)]:
+                shutil.rmtree(folder, ignore_errors=True)
+                return [_of_secrets(secret, command)]
             arguments(command, settings.given, folder)
             return []
         except SettingsError:  # of records that hold no digests
@@ -92,6 +96,12 @@ def _copied(settings: Settings, command: Command, folder: Path, same: bool) -> l
         return [f"{_named(others, command)}, so its changed copy is the one that was made of it before."]
     shutil.rmtree(folder, ignore_errors=True)  # what is there holds other changes
     return [f"{_named(others, command)}, so no changed copy of it is written: give it the values that are named here."]
+
+
+def _of_secrets(files: Sequence[Path], command: Command) -> str:
+    named = ", ".join(code(command.shown(str(path))) for path in files)
+    none = "no changed copy of it is written here, where others may read it: give it the values that are named here"
+    return f"{named} holds what reads as a secret (a key, a password), so {none}."
 
 
 def _named(files: Sequence[Path], command: Command) -> str:

@@ -20,6 +20,7 @@ from slowstep.text.markdown import code, escape
 from slowstep.text.sentences import capitalised
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course
+from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.remaining import remains
 from slowstep.wording.still_open import in_noise, more_lost, says_nothing, still_open
 from slowstep.wording.words import (
@@ -31,6 +32,7 @@ from slowstep.wording.words import (
     loss_change,
     measured_again,
     money,
+    omits,
     proviso,
     rate,
 )
@@ -57,8 +59,10 @@ def _context(lab: Lab) -> str:
     before, facts = lab.baseline.projection, lab.baseline.facts
     text = f"Measured on {escape(lab.machine)}, at {rate(facts.throughput.samples_per_second)} samples/s."
     job = f" The real job takes {_hours(before)} with the configuration as it was.{proviso(facts)}" if before else ""
+    job += f" {escape(omits(before))}" if before and before.left_out else ""
     changes = f" {escape(course(lab.baseline.courses))}" if lab.baseline.courses else ""
-    return text + job + changes
+    waits = waits_for_disk(facts.first_reads)
+    return text + job + changes + (f" {escape(waits)}" if waits else "")
 
 
 def _tested(verdicts: Sequence[Verdict]) -> str:

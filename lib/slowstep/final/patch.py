@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from slowstep.final.literal import literal
+from slowstep.final.secret_lines import shared_diff
 from slowstep.settings.command import Command
 from slowstep_probe.changing.intervention import NEED_WORKERS
 from slowstep_probe.places import FOLDERS
@@ -43,13 +43,22 @@ def patch(by_file: Mapping[Path, Sequence[Mapping[str, Any]]], command: Command)
 
 
 def by_hand(by_file: Mapping[Path, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
-    """Return those of these changes that the patch lacks: their call is not found, or its text does not tell enough."""
-    return [one for path, changes in by_file.items() for one in _edited_file(path, changes)[2]]
+    """Return those of these changes that the patch lacks: their call is not found, or its text does not tell enough.
+
+    Neither has it those of a file in which a secret stands beside a change.
+    """
+    return [one for path, changes in by_file.items() for one in _left(path, changes)]
+
+
+def _left(path: Path, changes: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    before, after, left = _edited_file(path, changes)
+    return changes if shared_diff(_lines(before), _lines(after), ("a", "b")) is None else left
 
 
 def _diff(path: Path, changes: Sequence[Mapping[str, Any]], name: Path) -> str:
     before, after, _ = _edited_file(path, changes)
-    lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{name.as_posix()}", f"b/{name.as_posix()}")
+    names = (f"a/{name.as_posix()}", f"b/{name.as_posix()}")
+    lines = shared_diff(_lines(before), _lines(after), names) or ()
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

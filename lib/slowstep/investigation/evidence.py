@@ -23,9 +23,10 @@ from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
 from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import MARGIN, Peak, peak_of
+from slowstep.judgement.first_reads import FirstReads, first_reads, from_disk
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.notes import passing
-from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown
+from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
     WAITS,
@@ -36,7 +37,7 @@ from slowstep.judgement.run_facts import (
     periodic_event_shares,
 )
 from slowstep.judgement.stopping import StopRule
-from slowstep.judgement.suspects import PASSES, Suspect, suspects
+from slowstep.judgement.suspects import PASSES, Suspect, perhaps_suspects, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.live_trial import DISCARDED, START_UP
@@ -75,9 +76,6 @@ MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 
 NO_ONE_PACE = "its steps keep no one pace, as 00_baseline says"
 """The reason why the job of a run is not projected whose steps become longer or shorter."""
-
-HELD_UP = "something else on the machine held the run up while it was compared with itself, and not later"
-"""The reason why the job of a run is not projected whose seconds are known from a time when others trained or built."""
 
 FAILED = (Status.CRASHED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.LOSS_NOT_FINITE)
 """How a run fails that trains by itself. That its training ends is no failure there."""
@@ -208,10 +206,6 @@ class Evidence:
         """The records that there are now, by folder and name."""
         return [f"{kind}/{name}" for kind in MEASURED for name in self.store.names(kind)]
 
-    def steps(self) -> list[Steps]:
-        """Return every steady step of the baseline that any record holds now, by launch."""
-        return [one for steps in self._steps().values() for one in steps]
-
     def _steps(self) -> dict[str, list[Steps]]:
         among = None if self._concluded is None else self._concluded.rests_on
         arm = identity(self.arm.determinants())
@@ -230,7 +224,7 @@ class Evidence:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         record, steps = self.noise, self._steps()
         every = [one for of_record in steps.values() for one in of_record]
-        facts = baseline_facts(record, every, self.settings.budget.rarest_stall)
+        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._of_job)
         if facts is None:
             raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
         profile, observed = self.have(self._profile()), self.observation
@@ -267,7 +261,7 @@ class Evidence:
         """Return why the job is not projected, as a clause; an empty text if it is."""
         if self._changes_pace:
             return NO_ONE_PACE
-        return unknown(self.settings, self.noise) or (HELD_UP if facts.was_held_up else "")
+        return unknown(self.settings, self.noise) or unlike_the_job(facts)
 
     def _fails(self, noise: ComparisonRecord, observed: ObservationRecord | None) -> str:
         """Return how the run failed against itself, or else by itself, as a clause; an empty text if it did not."""
@@ -293,16 +287,34 @@ class Evidence:
 
     @cached_property
     def _early(self) -> Timeline:
-        return timeline(self._early_steps)
+        return timeline(from_disk(self._early_steps) if self._read_early else self._early_steps)
+
+    @cached_property
+    def _read_early(self) -> FirstReads | None:
+        """The wait for files that some of these steps read from disk and others did not; None if it matters little."""
+        found = first_reads(self._early_steps)
+        return found if found and self._of_job(found).matters else None
+
+    def _of_job(self, found: FirstReads) -> FirstReads:
+        """Return a wait for files with what is known of the job: the bytes of an epoch, the memory, and its epochs."""
+        samples, job = self.settings.job.samples or samples_of_epoch(self.noise), self.settings.job
+        return replace(
+            found,
+            epoch_bytes=samples and samples * found.sample_bytes,
+            memory=self.machine.memory,
+            epochs=job.epochs,
+        )
 
     @cached_property
     def _courses(self) -> list[Course]:
-        """The phases in which steps become longer or shorter as training goes on."""
+        """The phases in which steps become longer or shorter as training goes on, and not as files are in memory."""
         arms = [range(len(arm.steps)) for arm in (self.noise.baseline, self.noise.treatment)]
         times = [time for arm in arms for time in arm]  # both arms of a launch train beside each other
         times += range(len(times), len(self._early_steps))
         epoch = samples_of_epoch(self.noise) or 0
-        return courses(self._early_steps, self.settings.budget.minimum_effect, epoch, times)
+        found = courses(self._early_steps, self.settings.budget.minimum_effect, epoch, times)
+        read = self._read_early
+        return [one for one in found if read is None or read.phase not in one.phase.split(" and ")]
 
     @property
     def _changes_pace(self) -> bool:
@@ -322,10 +334,10 @@ class Evidence:
     def _job(self, facts: RunFacts, settings: Settings, change: ComparisonRecord | None = None) -> Projection | None:
         """Return the job of `settings`. The stalls that blocks missed count before a change and after it alike.
 
-        A change that removes them shows that in its pairs, as far as these met any. None where those of the comparison
-        with itself were held up, as their seconds are not the run's.
+        A change that removes them shows that in its pairs, as far as these met any. None where the seconds of the
+        comparison with itself are not the job's.
         """
-        if facts.was_held_up:
+        if unlike_the_job(facts):
             return None
         return project(settings, self.noise, self.events, change, stalls=facts.stalls_beyond_blocks)
 
@@ -388,11 +400,15 @@ class Evidence:
             on_nodes=arm.settings.on_nodes,
         )
         told_by_peak = self.baseline.facts.peak_flops is None or facts.peak_flops is not None
+        read = self.baseline.facts.first_reads
+        unseen = {*(() if told_by_peak else PASSES), *((read.phase,) if read and read.matters else ())}
         return Remaining(
             overrides=change.verdict.overrides,
             ratio=change.verdict.effect.ratio,
-            looked_at=[phase for phase in PHASES if told_by_peak or phase not in PASSES],
+            looked_at=[phase for phase in PHASES if phase not in unseen],
             suspects=suspects(facts, self.settings.budget.minimum_effect),
+            perhaps=perhaps_suspects(facts, self.settings.budget.minimum_effect),
+            missed="" if facts.sees_stalls(facts.evidence) else facts.evidence.missed,
         )
 
     def _peak_flops(self, change: Measured) -> float | None:
@@ -435,7 +451,8 @@ class Evidence:
         record = self.have(self.comparison(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
-        verdict = judge(prior, contrast, record, least, device, self._stalling, self.noise)
+        reads = self.baseline.facts.first_reads
+        verdict = judge(prior, contrast, record, least, device, self._stalling, self.noise, reads)
         passes = [one for one in self._courses if not (one.grows or one.once)]
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])

@@ -28,6 +28,7 @@ from slowstep.records import Environment, Store
 from slowstep.settings import Loaded, Settings, SettingsError, load
 from slowstep.settings.command import AsMeasured
 from slowstep.settings.convert import to_plain
+from slowstep.settings.load import wrong_with_name
 from slowstep.settings.run import training_defaults
 from slowstep.settings.slurm import Slurm
 from slowstep_probe.secret import masked
@@ -159,7 +160,7 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
     """Return a lab that only reads the records of a folder, wherever they were measured.
 
     For a `notebook` that has concluded, it reads those that there were then, so that its report stays what it was.
-    NotMeasured if the folder does not say what was measured.
+    NotMeasured if the folder does not say what was measured, or under a name that none can have.
     """
     store = Store(folder / "records")
     about = store.read(Description, *DESCRIPTION)
@@ -169,6 +170,8 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
             "of an investigation, outputs/NAME, or measure one by `slowstep diagnose`"
         )
     settings = about.described
+    for why in wrong_with_name(settings.name):  # files are named after it
+        raise NotMeasured(f"{store.path(*DESCRIPTION)}: settings.name: {why}")
     loaded = Loaded(settings=settings, source=about.source, places=about.places)
     concluded = store.read(Summary, "summaries", notebook) if notebook else None
     try:

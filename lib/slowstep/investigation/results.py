@@ -11,6 +11,7 @@ from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.comparison import LOOKS, ComparisonResult
 from slowstep.judgement.course import Course
 from slowstep.judgement.devices import Peak
+from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.remaining import Remaining
@@ -155,6 +156,8 @@ class Summary:
     """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
     unprojected: str = ""
     """The reason why the job is not projected, as a clause; empty if it is."""
+    first_reads: FirstReads | None = None
+    """A wait of the baseline for files that later launches found in memory; None if there is none."""
     rests_on: list[str] = field(default_factory=list)
     """The records whose steps the shares rest on, such as "comparisons/0123456789abcdef"."""
     records: list[str] = field(default_factory=list)

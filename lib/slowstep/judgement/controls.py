@@ -2,19 +2,33 @@
 
 In one of the reports that led to this kit, torch.compile "made data loading four times slower". It can't do that:
 something else had changed, and the comparison was worthless. A control that moves shows this.
+
+A wait is a control of another kind, since others make ready what it waits for while the run trains: loader workers, or
+the host while the device computes. Where training takes less time, more of that is waited for. So a wait may take over
+what the touched phases no longer take, and may give up what they take in addition. It has moved against the factor only
+where it and the touched phases together have certainly moved the same way, by as much as any other control must. If
+passes that took 70 % of a step take 50 %, a wait that grows from 10 to 25 % was uncovered by that, and one that grows
+to 40 % was not by that alone.
+
+*What this can't find:* a disturbance of a wait that is no larger than what the touched phases lost. It makes an
+effect look smaller, and never larger. Where nothing is made ready beside training, a wait is a control as any other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from slowstep.judgement.throughput import sides, works
-from slowstep.records import Pair
+from slowstep.records import Block, Pair
+from slowstep.text.numbers import percentage
 from slowstep.text.phases import phase_named
 
 CONTROLS = ("data", "host_to_device", "forward", "backward", "optimizer")
+WAITS = ("data", "host_to_device")
+"""The controls that are waits for what may be made ready beside training."""
+
 MOVED = math.log(1.10)
 """The log-ratio beyond which the whole interval of a moved control lies: 10 %, as caches and clocks move phases by a
 few percent. A control must also pass the two limits below to count as moved."""
@@ -39,29 +53,90 @@ class Moved:
         return f"{phase_named(self.phase)} took {self.ratio:.2f} times its time, which this factor can't cause"
 
 
-def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved]:
-    """Return the phases that moved although they are not among those that the factor can touch (`touched`)."""
+@dataclass(frozen=True, kw_only=True)
+class Uncovered:
+    """A wait that grew since less time passes beside it. `growth` is a share of the baseline's step, 0 to 1."""
+
+    phase: str
+    growth: float
+
+    def __str__(self) -> str:
+        grown = f"{phase_named(self.phase)} grew by {percentage(self.growth)} of the baseline's step"
+        return f"{grown}, since what runs beside it takes less time now: it hides part of the gain, and limits the run"
+
+
+def moved_controls(pairs: Sequence[Pair], touched: frozenset[str], overlaps: bool = True) -> list[Moved]:
+    """Return the phases that moved although they are not among those that the factor can touch (`touched`).
+
+    `overlaps` says whether anything may be made ready while the run trains, which a wait then depends on.
+    """
     from slowstep.judgement.intervals import interval  # brings scipy, and an audit needs the limits above at once
 
     if not pairs:
         return []
     found = []
-    before, after = sides(pairs)
-    work = list(zip(*works(before, after), strict=True))
-    steps = [(b.seconds / own, a.seconds / other) for b, a, (own, other) in zip(before, after, work, strict=True)]
-    step, changed = (sum(one) / len(pairs) for one in zip(*steps, strict=True))
+    seconds = _Seconds(pairs)
+    step, changed = seconds.step
     whole = abs(changed / step - 1) if step else 0.0
     for phase in CONTROLS:
         if phase in touched:
             continue
-        times = [
-            (b.phases[phase] / own, a.phases[phase] / other)
-            for b, a, (own, other) in zip(before, after, work, strict=True)
-        ]
+        times = seconds.of(phase)
         if any(a <= 0 or b <= 0 for a, b in times):
             continue
         change = interval([math.log(b / a) for a, b in times])
-        shift = abs(sum(b - a for a, b in times) / len(times)) / step
+        shift = abs(_mean(b - a for a, b in times)) / step
+        if phase in WAITS and overlaps:
+            way = math.copysign(1.0, change.mean)
+            together = interval([way * (b - a) for a, b in seconds.of(phase, *touched)])
+            shift = min(shift, together.mean / step) if together.lower > 0 else 0.0
         if abs(change.mean) - change.half > MOVED and shift > max(NOTICEABLE, MATERIAL * whole):
             found.append(Moved(phase=phase, ratio=change.ratio))
     return found
+
+
+def uncovered_waits(pairs: Sequence[Pair], touches: frozenset[str]) -> list[Uncovered]:
+    """Return the waits that certainly grew while the phases that the factor acts on (`touches`) certainly lost time.
+
+    A wait that the factor itself acts on is none.
+    """
+    from slowstep.judgement.intervals import interval
+
+    if not pairs:
+        return []
+    seconds = _Seconds(pairs)
+    step, _ = seconds.step
+    growths = {p: interval([b - a for a, b in seconds.of(p)]) for p in WAITS if p not in touches}
+    if interval([a - b for a, b in seconds.of(*touches)]).lower <= 0:
+        return []
+    return [
+        Uncovered(phase=phase, growth=growth.mean / step)
+        for phase, growth in growths.items()
+        if growth.lower > 0 and growth.mean > NOTICEABLE * step
+    ]
+
+
+class _Seconds:
+    """The seconds that both blocks of each pair take for a unit of work, those of the baseline first."""
+
+    def __init__(self, pairs: Sequence[Pair]):
+        before, after = sides(pairs)
+        self._blocks = list(zip(before, after, *works(before, after), strict=True))
+
+    @property
+    def step(self) -> tuple[float, float]:
+        """Return the means of all the time."""
+        both = self._of(lambda block: block.seconds)
+        return _mean(a for a, _ in both), _mean(b for _, b in both)
+
+    def of(self, *phases: str) -> list[tuple[float, float]]:
+        """Return the seconds of some phases together, by pair."""
+        return self._of(lambda block: sum(block.phases.get(phase, 0.0) for phase in phases))
+
+    def _of(self, seconds: Callable[[Block], float]) -> list[tuple[float, float]]:
+        return [(seconds(b) / own, seconds(a) / other) for b, a, own, other in self._blocks]
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)

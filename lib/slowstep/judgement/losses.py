@@ -40,6 +40,11 @@ MOST_BY_CHANCE = 0.3
 FEWEST = 4
 """The fewest losses with a standard error."""
 
+LEARNED = 1.0
+"""The steps at the full learning rate that all compared ones have to be worth together. What learns less hardly moves
+its weights, as in the first steps of a long warm-up: there a run whose updates are wrong or missing has the same
+losses."""
+
 DATA = ("padding", "max_length", "train_sampling_strategy", "cached_batches")
 """Facts that decide which samples come, and how much of each is seen."""
 
@@ -49,7 +54,24 @@ def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
 
     The mean losses over the same samples must agree. If nothing is random, the first losses must also agree one by one.
     `reorders_draws` says that the change may give a program other random numbers: loader workers have their own.
+    Losses of arms that hardly learn can differ, and that says something; where they agree it says nothing.
     """
+    found = _agree(record, reorders_draws)
+    return None if found and learning_rate_reached(record) is not None else found
+
+
+def learning_rate_reached(record: ComparisonRecord) -> float | None:
+    """Return the largest learning rate of the compared steps, relative to the one that was set, if both arms hardly
+    learn in them; None if one does, or if that is not known.
+    """
+    a, b = (arm.learning_rates for arm in (record.baseline, record.treatment))
+    compared = min(len(a), len(b))
+    if not compared or max(sum(a[:compared]), sum(b[:compared])) >= LEARNED:
+        return None
+    return max(*a[:compared], *b[:compared])
+
+
+def _agree(record: ComparisonRecord, reorders_draws: bool) -> bool | None:
     if wrote_into_others(record):
         return None
     arms = (record.baseline, record.treatment)
@@ -99,11 +121,13 @@ def _near(record: ComparisonRecord, errors: float) -> bool | None:
 def change(record: ComparisonRecord) -> float | None:
     """Return the relative change of the mean loss over the first samples of both arms.
 
-    None if the samples differ, if an arm wrote into weights that the other one reads, or if the baseline's mean is only
-    what is left of losses that cancel.
+    None if the samples differ, if an arm wrote into weights that the other one reads, if both hardly learn, or if the
+    baseline's mean is only what is left of losses that cancel.
     """
     same_samples = _over_same_samples(record)
     if same_samples is None or _cancel(same_samples[0]) or _are_rounding(*same_samples):
+        return None
+    if learning_rate_reached(record) is not None:
         return None
     mean_a, mean_b = map(_mean, same_samples)
     return mean_b / mean_a - 1

@@ -35,8 +35,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
             "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
             f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
-    if exact and losses.same(record, reorders_draws=True) is None and losses.same(record) is None:
-        notes.append("the mean losses of both arms can't be compared, so it rests on the class that it is exact")
+    notes += _loss_notes(record, exact)
     notes += _start_notes(record, read.effect.ratio)
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
@@ -73,6 +72,20 @@ def passing(one: Course) -> str:
         f"what costs there falls by itself, by {by} {over if one.epoch else along}, so this holds for the beginning of "
         "the training"
     )
+
+
+def _loss_notes(record: ComparisonRecord, exact: bool) -> list[str]:
+    """Return the note on losses that show nothing of what is trained."""
+    if (reached := losses.learning_rate_reached(record)) is not None:
+        unknown = exact and losses.same(record, reorders_draws=True) is None
+        rests = ", and it rests on the class that it is exact" if unknown else ""
+        return [
+            f"the learning rate only reached {percentage(reached)} of the one that was set in the steps whose losses "
+            f"are compared, as early in a warm-up, so they show nothing of the updates{rests}"
+        ]
+    if exact and losses.same(record, reorders_draws=True) is None and losses.same(record) is None:
+        return ["the mean losses of both arms can't be compared, so it rests on the class that it is exact"]
+    return []
 
 
 def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:

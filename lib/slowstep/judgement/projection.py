@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.judgement.comparison import LOOKS, launches
+from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.intervals import interval, one_launch, paired
+from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
+from slowstep.judgement.run_facts import RunFacts
 from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
-from slowstep.settings.periodic_events import is_rare, occurrences, of_whole, steps_between
+from slowstep.settings.periodic_events import is_rare, occurrences, steps_between, strategy
 
 START_UP = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
@@ -18,8 +21,17 @@ START_UP = ("imports", "process", "data", "base", "model", "trainer", "first ste
 START = ("start-up", "warm-up and compilation")
 """The parts of a job that its steps do not take, as `Projection.parts` names them."""
 
+HELD_UP = "something else on the machine held the run up while it was compared with itself, and not later"
+"""The reason why the job of a run is not projected whose seconds are known from a time when others trained or built."""
+
+IN_MEMORY = "most of its steps found in memory files that the first ones read from disk, as the job may have to"
+"""The reason why the job of a run is not projected that waits longer for files while they are read from disk."""
+
 OTHER_DATA = 0.05
 """The part by which the steps of a trial's epoch differ from the job's, from which on its data are not the job's."""
+
+NEGLIGIBLE = 0.005
+"""The share of the steps' time below which what comes after epochs is no part of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +49,8 @@ class Projection:
     """The devices that an hour is paid for, each with the price of an hour."""
     assumed: str = ""
     """The assumption made where the parameter file says nothing; empty if there is none."""
+    left_out: str = ""
+    """What the job does that is not in `parts`, as clauses; empty if nothing is known to be left out."""
     beside: tuple[float, float] | None = None
     """The lower and upper end of `seconds` if the job takes exactly as long without the change as is expected: what the
     change alone leaves open. None for a job without a change."""
@@ -62,6 +76,13 @@ def unknown(settings: Settings, noise: ComparisonRecord) -> str:
     if not settings.job.samples and not samples_of_epoch(noise):
         return "job.samples does not say how large an epoch is"
     return ""
+
+
+def unlike_the_job(facts: RunFacts) -> str:
+    """Return why the comparison with itself does not show the job's seconds, as a clause; an empty text if it does."""
+    if facts.was_held_up:
+        return HELD_UP
+    return IN_MEMORY if facts.first_reads and facts.first_reads.matters else ""
 
 
 def project(
@@ -105,14 +126,20 @@ def project(
     samples = job.samples * job.epochs
     training = samples * pace
     parts = start_of(trial, per_step * pace) | {"training steps": training}
-    for event, name in (("save", "saving"), ("evaluate", "evaluating")):
-        if not is_rare(settings.run, event):
-            continue  # the measured steps include it
-        seconds = _seconds_beside_blocks(blocks, settings, event) or _seconds_alone(events, settings, event)
+    counted = set()
+    for event, name in NAMES.items():
+        if not is_rare(settings.run, event) or strategy(settings.run, event) == "best":
+            continue  # the measured steps include it, or it is not known how often it happens
+        by_itself = measured_alone(settings.run, events, event)
+        seconds = _seconds_beside_blocks(blocks, settings, event) or (by_itself and by_itself.mean)
         if seconds is not None:
-            parts[name] = occurrences(settings.run, event, steps) * seconds
-        elif events and (why := events.failed.get(event) or events.failed.get("launch")):
-            assumed.append(f"{name} is taken to cost nothing, as it could not be measured ({why})")
+            times = occurrences(settings.run, event, steps)
+            parts[name] = times * seconds + (by_itself.once if by_itself and times else 0.0)
+            counted.add(event)
+    after = seconds_after_epoch(settings) or 0.0
+    if int(job.epochs) * after > NEGLIGIBLE * training:
+        parts["after epochs"] = int(job.epochs) * after
+        assumed.append(f"what the program does after an epoch takes {after:.2g} s, as the survey met it")
     rest = sum(parts.values()) - training
     return Projection(
         parts=parts,
@@ -124,6 +151,7 @@ def project(
         currency=job.currency,
         devices=devices(trial),
         assumed="; ".join(assumed),
+        left_out=left_out(settings, events, counted),
         beside=alone and (rest + samples * alone[0], rest + samples * alone[1]),
     )
 
@@ -184,14 +212,6 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     whole = [b for pair in pairs for b in pair]
     pace = sum(b.seconds for b in whole) / sum(amount(b) for b in whole)
     return pace, math.hypot(interval(paces).half, pace * one_launch())
-
-
-def _seconds_alone(events: EventRecord | None, settings: Settings, event: str) -> float | None:
-    """Return the mean seconds of an occurrence in the baseline, measured on its own; None if there are none."""
-    seconds = events.seconds.get(event) if events else None
-    if not seconds:
-        return None
-    return sum(seconds) / len(seconds) * of_whole(settings.run, events.samples.get(event))
 
 
 def _seconds_beside_blocks(blocks: Sequence[Block], settings: Settings, event: str) -> float | None:

@@ -26,11 +26,15 @@ class Remaining:
     """The phases whose losses would have been seen: without the device's peak, a pass is not among them."""
     suspects: list[Suspect] = field(default_factory=list)
     """The phases in which it loses time, as shares of its own wall time; largest first."""
+    perhaps: list[Suspect] = field(default_factory=list)
+    """The phases in which it may lose as much, and which its few steps do not decide; largest first."""
+    missed: str = ""
+    """The stalls that its steps could all have missed, as a clause; empty if they are too rare to matter."""
 
     @property
     def loses_nothing(self) -> bool:
-        """True if all phases were looked at, and none loses time."""
-        return not self.suspects and set(PHASES) <= set(self.looked_at)
+        """True if all phases were looked at, and none may lose time that matters."""
+        return not self.suspects and not self.perhaps and set(PHASES) <= set(self.looked_at)
 
     def holds(self, v: Verdict) -> bool:
         """Return whether a change is a part of it."""
@@ -39,7 +43,9 @@ class Remaining:
     def left_by(self, v: Verdict) -> Left:
         """Return what a change leaves. Of one that is a part of it, the changed run shows how much that is.
 
-        A loss that another part has uncovered is none that the change leaves.
+        A loss that another part has uncovered is none that the change leaves. Nothing is seen of a phase that the
+        changed run's steps do not decide.
         """
-        seen = dict.fromkeys(self.looked_at, 0.0) | {s.phase: s.share.lower / self.ratio for s in self.suspects}
+        known = set(self.looked_at) - {s.phase for s in self.perhaps}
+        seen = dict.fromkeys(known, 0.0) | {s.phase: s.share.lower / self.ratio for s in self.suspects}
         return replace(v.leaves, seen=seen) if self.holds(v) else v.leaves

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from slowstep.judgement.events_alone import measured_alone
+from slowstep.judgement.first_reads import FirstReads, first_reads, from_disk
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
@@ -13,7 +15,7 @@ from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
 from slowstep.settings import Settings
-from slowstep.settings.periodic_events import EVENTS, is_rare, of_whole, steps_between
+from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
 
 WAITS = ("data", "host_to_device", "communication", "log", "save", "evaluate", "other")
 """The phases in which a run waits for something, perhaps only now and then."""
@@ -55,6 +57,9 @@ class RunFacts:
     """The number of ranks on each node; empty where it is not known."""
     was_held_up: bool = False
     """True if something else on the machine held up its blocks, as steps that were timed at other times show."""
+    first_reads: FirstReads | None = None
+    """A wait for files that later launches found in memory; None if there is none. If it matters in the job, the
+    timeline holds only the steps that read them from disk."""
     rarest_stall: int = 500
     """The rarity that matters. A bound refutes a wait only if stalls in one of so many steps would have been met."""
 
@@ -94,19 +99,28 @@ class RunFacts:
         return evidence.steps >= steps_to_see(self.rarest_stall)
 
 
-def baseline_facts(record: ComparisonRecord, every: Sequence[Steps] = (), rarest_stall: int = 500) -> RunFacts | None:
+def baseline_facts(
+    record: ComparisonRecord,
+    every: Sequence[Steps] = (),
+    rarest_stall: int = 500,
+    of_job: Callable[[FirstReads], FirstReads] = lambda found: found,
+) -> RunFacts | None:
     """Return the facts in an A/A record; None if it holds no blocks.
 
     Shares come from `every` step of the baseline that is known, or else from the record's own steps; not from launches
-    that were held up.
+    that were held up, nor from steps whose files were in memory where the job's are not. `of_job` adds what is known of
+    the job's files.
     """
     blocks = [b for pair in record.pairs for b in (pair.baseline, pair.treatment)]
     if not blocks:
         return None
     own = [*record.baseline.steps, *record.treatment.steps]
     quiet = not_held_up(every or own)
-    facts = _facts(blocks, own, quiet, record.baseline.observed, rarest_stall)
-    return replace(facts, was_held_up=any(one not in quiet for one in own if len(one)))
+    read = first_reads(quiet)
+    read = read and of_job(read)
+    as_in_job = from_disk(quiet) if read and read.matters else quiet
+    facts = _facts(blocks, own, as_in_job, record.baseline.observed, rarest_stall)
+    return replace(facts, was_held_up=any(one not in quiet for one in own if len(one)), first_reads=read)
 
 
 def changed_facts(record: ComparisonRecord, rarest_stall: int = 500) -> RunFacts:
@@ -144,7 +158,7 @@ def flops_of(blocks: Sequence[Block], observed: dict[str, object]) -> TokenFlops
 
 
 def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, float | None]:
-    """Return the share of the job's time, 0 to 1, that each rare event takes, by its longest occurrence.
+    """Return the share of the job's time, 0 to 1, that each rare event takes, by its longest occurrence but the first.
 
     None where the event was not measured, or where it is not known how often it comes.
     """
@@ -152,9 +166,9 @@ def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: E
     step = sum(b.seconds for b in blocks) / steps
     each: dict[str, float | None] = {}
     for event in (e for e in EVENTS if is_rare(settings.run, e)):
-        seconds, seen = events.seconds.get(event), events.samples.get(event)
+        known = measured_alone(settings.run, events, event)
         between = steps_between(settings.run, event, samples / steps)
-        each[event] = max(seconds) * of_whole(settings.run, seen) / between if seconds and between else None
+        each[event] = known.most / between if known and between else None
     total = step + sum(seconds or 0.0 for seconds in each.values())
     return {event: None if seconds is None else seconds / total for event, seconds in each.items()}
 

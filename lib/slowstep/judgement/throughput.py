@@ -57,7 +57,7 @@ def works(*sides: Sequence[Block]) -> list[list[float]]:
     """Return the work of each block of each side, all in the judged unit.
 
     That is useful tokens, or samples unless every block has some: a mask may mean something else than what it is read
-    as. Where no samples were seen, a step is one.
+    as, and without one rows may be padded in one arm alone. Where no samples were seen, a step is one.
     """
     blocks = [block for side in sides for block in side]
     by_tokens = _by_tokens(blocks)

@@ -44,11 +44,15 @@ class Evidence:
         """Return n such that stalls which come less often than once in n steps could all have been missed."""
         return int(self.steps / SEEN_ONCE)
 
-    def __str__(self) -> str:
+    @property
+    def missed(self) -> str:
+        """Return which stalls could all have been missed, as a clause."""
         rarer = f"a stall rarer than one in {self.rarest:,} steps"
-        missed = f"{rarer if self.rarest > 1 else 'any stall'} could have been missed"
+        return f"{rarer if self.rarest > 1 else 'any stall'} could have been missed"
+
+    def __str__(self) -> str:
         steps = f"{self.steps:,} distinct steps" + (f" ({self.limit})" if self.limit else "")
-        return f"seen on {steps} in {self.seconds:.0f} s of training; {missed}"
+        return f"seen on {steps} in {self.seconds:.0f} s of training; {self.missed}"
 
 
 def steps_to_see(rarest: int) -> int:

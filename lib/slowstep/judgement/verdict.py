@@ -12,7 +12,8 @@ from slowstep.factors.factor import show, show_all
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, ComparisonResult, Reading, result_of
-from slowstep.judgement.controls import moved_controls
+from slowstep.judgement.controls import moved_controls, uncovered_waits
+from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
@@ -183,12 +184,14 @@ def judge(
     device: str,
     stalls: Mapping[str, float] | None = None,
     twins: ComparisonRecord | None = None,
+    reads: FirstReads | None = None,
 ) -> Verdict:
     """Return the verdict on a comparison; `prior` was known before it. Holm's correction comes later (`holm`).
 
     `stalls` holds the shares of the phases in which the baseline is known to stall now and then. Pairs that did not
     meet those stalls refute no change that acts there. `twins` is the comparison of the run with itself: where its own
-    losses differ, those of a change that is exact may, too.
+    losses differ, those of a change that is exact may, too. `reads` is a wait for files that these pairs found
+    in memory: they neither refute a change that acts on it, nor show its limit.
     """
     failed = _failure(record)
     if failed:
@@ -199,6 +202,7 @@ def judge(
     baseline, treatment = zip(*((p.baseline, p.treatment) for p in record.pairs), strict=True)
     read, left = result_of(record.pairs), _time_lost(record.treatment, treatment)
     had = {phase: share.mean for phase, share in _time_lost(record.baseline, baseline).items() if phase in PASSES}
+    bound_here = None if reads and reads.matters else prior.bound  # it is that of steps that read from disk
     verdict = replace(
         prior,
         effect=read.effect,
@@ -208,17 +212,19 @@ def judge(
         before=_shares(baseline) | had,
         steps=_steps_for_one(baseline, treatment),
         loss_change=losses.change(record),
-        warnings=notes_on(record, read, prior.bound, exact=prior.meaning is Meaning.EXACT),
+        warnings=notes_on(record, read, bound_here, exact=prior.meaning is Meaning.EXACT),
         lines=_lines(contrast, record) or prior.lines,
         replaces=_replaced(contrast, record),
     )
     missing = _missing_change(contrast, record)
     if missing:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
-    moved = moved_controls(record.pairs, contrast.touched(device))
+    moved = moved_controls(record.pairs, contrast.touched(device), _overlaps(record, device))
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
+    uncovered = map(str, uncovered_waits(record.pairs, contrast.touches))
+    verdict = replace(verdict, warnings=[*uncovered, *verdict.warnings])
     if prior.meaning is Meaning.EXACT:
         if twins is not None and losses.same(twins) is False:
             verdict = replace(verdict, warnings=[*verdict.warnings, BY_CHANCE])
@@ -247,6 +253,14 @@ def judge(
             f"the baseline stalls now and then in {' and '.join(map(phase_named, missed))}, where it spends "
             f"{' and '.join(map(percentage, missed.values()))} of its time, and these pairs met too little of that to "
             "say what the change brings"
+        )
+    shows_limit = outcome is Outcome.SUPPORTED and prior.meaning is Meaning.DIAGNOSTIC
+    acts_on_reading = reads is not None and contrast.acts_on(reads.phase)
+    if (outcome is Outcome.REFUTED or shows_limit) and acts_on_reading and reads.hides(read.effect.high, 1 + minimum):
+        outcome = Outcome.INCONCLUSIVE
+        reason = (
+            f"the files were in memory by then: {reads}. A job that reads more than memory holds waits longer, and "
+            "what the change brings to it is not known"
         )
     most = {phase: share.upper for phase, share in left.items()}
     if outcome is Outcome.SUPPORTED and read.reading is Reading.EQUAL:  # it reaches a minimum effect of less than that
@@ -303,6 +317,15 @@ def _failed_status(record: ComparisonRecord) -> Status:
 
 def _status_text(trial: TrialRecord) -> str:
     return f"{trial.status}: {trial.reason}" if trial.status is not Status.NOT_TESTABLE else trial.reason
+
+
+def _overlaps(record: ComparisonRecord, device: str) -> bool:
+    """Return whether batches may be made ready beside training: on a processor alone, loader workers have to do that.
+
+    A loader that nobody saw may have some, or threads.
+    """
+    workers = {trial.observed.get("dataloader_num_workers") for trial in (record.baseline, record.treatment)}
+    return device != "cpu" or workers != {0}
 
 
 def _by_the_loader(contrast: Contrast) -> bool:

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from slowstep.command.given import arguments, split
+from slowstep.launch.early_variables import harmless
 from slowstep.launch.probe_entry import entry
+from slowstep.records.plain_files import read_plain
 from slowstep.settings.command import CHANGES, COPIES, Command, digest
 from slowstep.settings.convert import from_plain
 from slowstep.settings.errors import SettingsError
 from slowstep_probe.changed import files_in
 from slowstep_probe.debug_environment import environment_of
 from slowstep_probe.ranks.rank import PROCESS, SPAWN, SUBPROCESS, way_of
+from slowstep_probe.secret import masked
 
 RUN = "run-"
 """The beginning of the names of folders that hold the changed copies of one run."""
@@ -36,7 +39,7 @@ class Changes:
     """What the command is given beyond its own words: by option, or by `file:key`."""
     freed_memory: str
     early: dict[str, str] = field(default_factory=dict)
-    """Environment variables that the program is started with."""
+    """Environment variables that the program is started with, as far as they are harmless."""
     program: str = ""
     """The program that they were found for; empty if that is not known."""
     launching: list[str] | None = None
@@ -88,11 +91,33 @@ def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:
         "copies": {"folder": str(copies), "files": files_in(str(copies))} if copies else None,
         **{name: getattr(changes, name) for name in MADE},
     }
-    asked = dict(env) | command.env | changes.early
+    asked = dict(env) | command.env | harmless(changes.early)
     left = environment_of(changes.values, asked)
     order["without"] = sorted(asked.keys() - left.keys())
     words = [command.python, *command.options, "-c", entry("changed"), json.dumps(order)]
     os.execve(command.python, words, left)
+
+
+def beyond(changes: Changes) -> Iterator[str]:
+    """Yield a line for each environment variable and each option or value that the command is given beyond its own.
+
+    A variable that may lead to other code is told not to be set.
+    """
+    if changes.none:
+        return
+    early = harmless(changes.early)
+    for name in changes.early:
+        if name in early:
+            yield f"the program starts with {name}={masked(name, early[name])}"
+        else:
+            yield (
+                f"{name} is left to the program's own code, which set it when these changes were found: a file that is "
+                "shared may set nothing that leads to other code. Set it yourself if it has to be there from the start"
+            )
+    for name, value in changes.given.items():
+        file, key = split(name)
+        shown = masked(key, value)
+        yield f"in the copy of {file}, {key} is {shown}" if file else f"the command is given {key} {shown}"
 
 
 def outdated(changes: Changes, command: Command) -> Iterator[str]:
@@ -133,7 +158,7 @@ def changes_in(folder: Path) -> Changes:
     if not path.exists() and (folder / "final" / CHANGES).is_file():
         raise SettingsError(f"{folder}: is an investigation; give its folder of changes, {folder / 'final'}.")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_plain(path).decode("utf-8"))
         if isinstance(found, dict):  # a later version may say more
             found = {name: found[name] for name in (one.name for one in fields(Changes)) if name in found}
         return from_plain(Changes, found)

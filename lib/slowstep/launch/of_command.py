@@ -27,15 +27,16 @@ from slowstep_probe.program import Program
 
 OFFLINE = {
     "WANDB_MODE": "offline",
-    "NEPTUNE_MODE": "offline",
+    "NEPTUNE_MODE": "debug",
     "CLEARML_OFFLINE_MODE": "1",
     "SWANLAB_MODE": "offline",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "COMET_MODE": "disabled",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 """Environment variables by which trackers tell nobody what a trial or a survey does. They write to files, which are
-thrown away."""
+thrown away. Some read them while they are imported."""
 
 
 OF_NOTEBOOKS = re.compile(r"MPLBACKEND=module://.*|PYDEVD_.*|CLICOLOR(_FORCE)?=1|FORCE_COLOR=1|(GIT_)?PAGER=cat")
@@ -60,7 +61,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
     """Return the command's interpreter, warm: with its environment, and with the imports that its survey saw."""
     command = settings.command
     env = {name: value for name, value in os.environ.items() if not OF_NOTEBOOKS.fullmatch(f"{name}={value}")}
-    env |= command.env | command.early | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    env |= command.env | command.early | OFFLINE | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
     about = Interpreter(
         python=command.python,
         options=tuple(command.options),

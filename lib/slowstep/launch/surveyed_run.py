@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import yaml
 
 from slowstep.command.own_files import with_values
 from slowstep.command.resolve import resolve
+from slowstep.launch.as_before import as_before
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.processes.lock import locked, require_idle, require_writable
 from slowstep.records.store import write_atomically
@@ -172,7 +174,7 @@ def _written(survey: SurveyRecord, folder: Path) -> Path:
     renewed = {
         "name": folder.name,
         "command": to_plain(survey.command),
-        "surveyed": to_plain(replace(seen, values=_as_before(seen.values, kept))),
+        "surveyed": to_plain(replace(seen, values=as_before(seen.values, kept))),
     }
     slow_start = TIMES_A_START * (survey.first_step_boundary or 0.0)
     limit = max(BUDGET["startup_timeout_seconds"], math.ceil(slow_start))
@@ -209,34 +211,6 @@ def _mapping(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-MEASURED = ("garbage_collection_share", "rank_excess")
-"""The values of a run that are shares of its time, and that no two surveys find alike."""
-
-ALIKE, BORDERS = 2.0, (0.01, 0.05)
-"""The factor by which a share may be off that is the same as before, and the shares from which on it matters."""
-
-
-def _as_before(values: Mapping[str, Seen], kept: object) -> dict[str, Seen]:
-    """Return the values of a survey; shares that are about as large as in the file that was `kept` are as there.
-
-    Another value would make another run of the same one: its reports would be drawn anew, and their time be forgotten.
-    """
-    found = dict(values)
-    for name in MEASURED:
-        told: Any = kept
-        for key in ("surveyed", "values", name, "value"):
-            told = told.get(key) if isinstance(told, Mapping) else None
-        if name in found and isinstance(told, float) and _are_alike(told, found[name].value):
-            found[name] = replace(found[name], value=told)
-    return found
-
-
-def _are_alike(one: float, other: float) -> bool:
-    small, large = sorted((one, other))
-    sides = [sum(share >= border for border in BORDERS) for share in (one, other)]
-    return sides[0] == sides[1] and (not sides[0] or large <= ALIKE * small)
 
 
 def surveyed(survey: SurveyRecord) -> Surveyed:
@@ -330,8 +304,8 @@ def _of_argument(told: Seen | None, seen: Seen | None) -> dict[str, Seen]:
     return {BATCH: told, "batches_together": replace(seen, value=seen.value // told.value)}
 
 
-NAMED = ("optim", "torch_compile", "torch_compile_mode")
-"""Arguments whose words say more than what is seen of them."""
+NAMED = ("optim", "torch_compile", "torch_compile_mode", "gradient_accumulation_steps")
+"""Arguments that say more than what is seen of them: an epoch may be shorter than one accumulation."""
 
 
 def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
@@ -384,6 +358,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
             live = {key: facts[fact] for fact, key in ADAPTER.items() if facts.get(fact) is not None}
             for key, value in (one["values"] | live).items():
                 yield f"peft.{key}", Seen(value=value, place=places.of("peft"))
+    if after := training.get("after_epochs"):
+        yield "seconds_after_epoch", Seen(value=statistics.median(after))
     if training.get("eval_samples"):
         yield "dataset.eval_samples", Seen(value=training["eval_samples"])
     if facts.get("examples"):

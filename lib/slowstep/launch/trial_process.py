@@ -164,6 +164,10 @@ class TrialProcess:
         """Return the processor seconds of the trial's process tree so far, with those of children that have ended."""
         return tree.cpu_seconds(self.guard)
 
+    def bytes_fetched(self) -> int | None:
+        """Return the bytes that the kernel has fetched from storage for the trial's process tree, if that is told."""
+        return tree.bytes_fetched(self.guard)
+
     def end(self) -> None:
         """End the trial's process tree and delete its folder. Repeating this is harmless."""
         self.guarded.end()

@@ -52,6 +52,8 @@ class LiveTrial:
     """The UUIDs of the devices that it trains on."""
     retries: int = 0
     """How often its allocator had found no memory on the device by its last answer."""
+    happened: set[str] = field(default_factory=set)
+    """The periodic events that it was made to do in a comparison."""
     timed: list[Steps] = field(default_factory=list)
     """The steady steps that no record holds yet, answer by answer."""
 
@@ -91,7 +93,8 @@ class LiveTrial:
         if not alone and (memory.retries or 0) > retries:
             self.timed.pop()  # its slow steps are no property of the arm
             raise TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=CROWDED, memory=memory))
-        self.record = replace(self.record, memory=memory, observed=observed, losses=measured.losses)
+        losses, rates = measured.losses, measured.learning_rates
+        self.record = replace(self.record, memory=memory, observed=observed, losses=losses, learning_rates=rates)
         return measured.block
 
     def catch_up(self, start: float) -> None:
@@ -107,14 +110,14 @@ class LiveTrial:
         The seconds of the block count as that `part` of the trial's life, and the rest as discarded steps.
         """
         expected = samples / self.step_samples * self.step_seconds
-        asked = time.perf_counter()
         timeout = max(self.process.budget.step_timeout_seconds, PATIENCE * expected)
+        before, asked = self.process.bytes_fetched(), time.perf_counter()
         measured: BlockDone = self.process.ask(request, timeout)
         spent = time.perf_counter() - asked
         self.trained += measured.trained
         self.position, self.devices = measured.position, measured.devices
         self.retries = measured.memory.retries or 0
-        self.timed.append(measured.steps)
+        self.timed.append(with_fetched(measured, before, self.process.bytes_fetched()))
         wall = Counter(self.record.wall)
         wall.update({DISCARDED: spent - measured.block.seconds})
         wall.update({part: measured.block.seconds})
@@ -139,8 +142,12 @@ class LiveTrial:
             between = steps_between(settings.run, event, block.work.samples / block.steps)
             if between is None:
                 continue
+            if event not in self.happened:  # what it costs once, as to compile a pass, is no part of each
+                self.do(event)
+                self.happened.add(event)
             done = self.do(event)
-            added[event] = done.seconds * of_whole(settings.run, done.samples) * block.steps / between
+            seconds = of_whole(settings.run, done.seconds, done.samples, done.fixed)
+            added[event] = seconds * block.steps / between
             phases[event] += added[event]
         return replace(block, seconds=block.seconds + sum(added.values()), phases=phases, amortised=added)
 
@@ -149,6 +156,18 @@ class LiveTrial:
         taken = sum(self.timed, Steps())
         self.timed.clear()
         return taken
+
+
+def with_fetched(measured: BlockDone, before: int | None, after: int | None) -> Steps:
+    """Return the steady steps of an answer with the bytes that each fetched from storage, all steps of it alike.
+
+    `before` and `after` are those that the trial's processes had fetched by then. One that ends between two readings
+    may be missing in the later one.
+    """
+    if before is None or after is None:
+        return measured.steps
+    each = round(max(0, after - before) / max(1, measured.trained))
+    return replace(measured.steps, fetched=[each] * len(measured.steps))
 
 
 def host_peak(process: TrialProcess, peaks: Memory) -> Memory:

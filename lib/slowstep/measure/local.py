@@ -252,6 +252,7 @@ class LocalMeasurer:
         """
         key = identity(arm.determinants())
         seconds: dict[str, list[float]] = {}
+        fixed: dict[str, list[float]] = {}
         written, samples, failed, cut = {}, {}, {}, False
         with self._briefly():
             try:
@@ -261,12 +262,13 @@ class LocalMeasurer:
             except TrialEnded as ended:
                 return EventRecord(seconds={}, failed={"launch": f"{ended.failed.status}: {ended.failed.reason}"})
             for event in events:
-                took = seconds[event] = list[float]()
+                took, fixed[event] = seconds.setdefault(event, []), []
                 try:
                     trial = self.pool.launch(arm, key)
                     while len(took) < OCCURRENCES and not (late := self._is_late(took)):
                         done = trial.do(event)
                         took.append(done.seconds)
+                        fixed[event].append(done.fixed)
                     cut = cut or (late and len(took) < OCCURRENCES)
                 except NoTimeLeft:
                     self.pool.end(key)
@@ -284,6 +286,7 @@ class LocalMeasurer:
             seconds={event: took for event, took in seconds.items() if took},
             bytes=written,
             samples=samples,
+            fixed={event: known for event, known in fixed.items() if any(known)},
             failed=failed,
             cut_within=self.budget.minutes if cut else None,
         )

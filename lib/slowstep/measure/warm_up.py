@@ -65,6 +65,7 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         settled=settled,
         observed=seen.facts,
         losses=chunk.losses,
+        learning_rates=chunk.learning_rates,
         memory=host_peak(process, chunk.memory),
         log=process.log.name,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ def locked(folder: Path) -> Iterator[None]:
     The lock is the kernel's (flock), so it is released when the process that holds it ends, in whatever way. The file
     `.lock` is opened as it is, never emptied, and never through a link.
     """
-    _refuse_links(folder)
+    require_inside(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ".lock"
     try:
@@ -81,7 +82,7 @@ def require_writable(folder: Path) -> None:
 
     Folders that are made for that are removed again. Busy if it leads elsewhere, and OSError if the system refuses.
     """
-    _refuse_links(folder)
+    require_inside(folder)
     missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     with naming(folder, instead=True):
         try:
@@ -104,8 +105,11 @@ def _at_work(folder: Path) -> str:
     return f"{folder}: another slowstep is working there; wait for it or stop it."
 
 
-def _refuse_links(folder: Path) -> None:
-    """Raise Busy if the folder is a link, or a link in it leads out of it: files elsewhere would be changed."""
+def require_inside(folder: Path) -> None:
+    """Raise Busy if the folder is a link, if a link in it leads out of it, or if a pipe or a device is in it.
+
+    What is read or changed there is then somebody else's, or never comes to an end.
+    """
     if folder.is_symlink():
         raise Busy(
             f"{folder}: is a symbolic link to {os.readlink(folder)}, where slowstep would overwrite files; "
@@ -114,11 +118,22 @@ def _refuse_links(folder: Path) -> None:
     inside = folder.resolve()
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent, name) for name in [*folders, *files]):
-            if path.is_symlink() and not _target(path).is_relative_to(inside):
+            kind = _kind(path)
+            if kind == stat.S_IFLNK and not _target(path).is_relative_to(inside):
                 raise Busy(
                     f"{path}: is a symbolic link that leads out of the investigation's folder, to "
-                    f"{os.readlink(path)}, where nothing may be changed; remove the link."
+                    f"{os.readlink(path)}, where nothing may be read or changed; remove the link."
                 )
+            if kind not in (stat.S_IFLNK, stat.S_IFREG, stat.S_IFDIR, None):
+                raise Busy(f"{path}: is neither a file nor a folder, and would be waited for; remove it.")
+
+
+def _kind(path: Path) -> int | None:
+    """Return the kind of what stands at a path (`stat.S_IFREG`, …); None if that is gone again."""
+    try:
+        return stat.S_IFMT(path.lstat().st_mode)
+    except FileNotFoundError:
+        return None
 
 
 def _target(link: Path) -> Path:

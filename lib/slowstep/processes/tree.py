@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -48,6 +49,25 @@ def cpu_seconds(pid: int) -> float:
     Loader workers end with every epoch: their time passes to their parent, and one may vanish while it is asked.
     """
     return _sum_of(pid, lambda process: sum(process.cpu_times()[:4]), 0.0)
+
+
+def bytes_fetched(pid: int) -> int | None:
+    """Return the bytes that a process tree has had the kernel fetch from storage so far; None where that is not told.
+
+    What it read and the kernel held in memory is not among them. Linux counts it (`read_bytes` in proc_pid_io(5)), and
+    adds what children fetched to their parent's when they have ended.
+    """
+    if sys.platform != "linux" or not hasattr(psutil.Process, "io_counters"):
+        return None
+    total = 0
+    for process in process_tree(pid):
+        try:
+            total += process.io_counters().read_bytes
+        except psutil.NoSuchProcess:
+            continue
+        except (psutil.Error, OSError, RuntimeError, ValueError):  # a part would look like all of it
+            return None
+    return total
 
 
 def _sum_of(pid: int, told: Callable[[psutil.Process], N], start: N = 0) -> N:

@@ -28,6 +28,8 @@ class TrialRecord:
     """Facts about what the trial really ran with, read from its objects and not from the settings."""
     losses: list[float] = field(default_factory=list)
     """Losses of the first optimizer steps."""
+    learning_rates: list[float] = field(default_factory=list)
+    """Learning rates of these steps, each relative to the one that was set; empty if they are not known."""
     memory: Memory = Memory()
     steps: list[Steps] = field(default_factory=list)
     """Every steady step, by launch."""
@@ -136,6 +138,8 @@ class EventRecord:
     """Bytes that an occurrence writes."""
     samples: dict[str, int] = field(default_factory=dict)
     """Samples that an occurrence evaluates."""
+    fixed: dict[str, list[float]] = field(default_factory=dict)
+    """The part of the seconds of each occurrence that does not grow with the samples, where that is known."""
     failed: dict[str, str] = field(default_factory=dict)
     """Events that could not be measured, with the reason."""
     cut_within: float | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slowstep.environment.system_errors import naming
+from slowstep.records.plain_files import read_plain
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.scratch import file_prefix
 
@@ -17,7 +18,7 @@ VERSION = 5
 """Raise it when a record's shape or meaning changes; records of another version are measured again."""
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""The errors of reading a file that is no record: torn, of another shape, a folder, nested without end."""
+"""The errors of reading a file that is no record: torn, of another shape, a folder or a link, nested without end."""
 
 T = TypeVar("T")
 
@@ -37,7 +38,9 @@ class Store:
         """Records that were asked for and can't be used, each with the reason."""
 
     def path(self, kind: str, name: str) -> Path:
-        """Return the path of a record: records/<kind>/<name>.json."""
+        """Return the path of a record: records/<kind>/<name>.json; ValueError if that would lie elsewhere."""
+        if kind in ("", ".", "..") or "/" in kind + name:
+            raise ValueError(f"{kind}/{name}: is the name of no record")
         return self.folder / kind / f"{name}.json"
 
     def read(self, record_type: type[T], kind: str, name: str) -> T | None:
@@ -83,12 +86,14 @@ class Store:
 
 
 def _envelope(path: Path) -> dict[str, Any]:
-    """Return the file's JSON with its version; ValueError if it is no record or of a later version."""
-    data = json.loads(path.read_text(encoding="utf-8"))
+    """Return a record's JSON with its version and its kind; ValueError if the file is none, or of a later version."""
+    data = json.loads(read_plain(path).decode("utf-8"))
     if not isinstance(data, dict) or type(data.get("version")) is not int:
         raise ValueError("it is no record")
     if data["version"] > VERSION:
         raise ValueError(f"it was written by a later version of slowstep (record version {data['version']})")
+    if data.get("kind") != path.parent.name or "record" not in data:
+        raise ValueError("it is no record of the kind that its folder is for")
     return data
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from slowstep.environment.system_errors import explained
 from slowstep.factors import Meaning
 from slowstep.judgement.verdict import Outcome
+from slowstep.processes.lock import Busy
 from slowstep.records.store import write_atomically
 from slowstep.report import overview_charts as charts
 from slowstep.report.actions import KINDS, what
@@ -62,8 +63,9 @@ def _summarised(folder: Path, tell: Callable[[str], object]) -> Overview | None:
         if not (folder / "records" / "notebooks").is_dir():
             return None
         found = overview(folder)
-    except OSError as error:
-        tell(f"{folder.name} is not in the index: {explained(error)}")
+    except (OSError, Busy) as error:
+        why = explained(error) if isinstance(error, OSError) else error
+        tell(f"{folder.name} is not in the index: {why}")
         return None
     try:
         write_summary(folder, found)

@@ -31,8 +31,9 @@ from slowstep.investigation.results import (
 )
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import reconsidered
-from slowstep.processes.lock import is_locked
+from slowstep.processes.lock import is_locked, require_inside
 from slowstep.records import Block, ComparisonRecord, Store, identity
+from slowstep.records.plain_files import is_plain
 from slowstep.report.actions import Action, actions, within
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
@@ -41,16 +42,14 @@ from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, quota
-from slowstep.wording.remaining import remains
+from slowstep.wording.remaining import looked_at_again, remains
 from slowstep.wording.still_open import more_lost
-from slowstep.wording.words import SIGNS, change_of_job, duration, effect, share, size
+from slowstep.wording.words import SIGNS, change_of_job, duration, effect, omits, share, size
 
 FEWER = 0.05
 """The part of its tokens that a sample must lose for that to be said beside a job's hours."""
-
-NOTHING_LEFT = "Looked at once more with that, no phase of the run loses time that is worth a change."
-"""What is said where the adopted configuration was profiled and has no suspect."""
 
 NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be faster."
 """What is said where causes are known and nothing is adopted."""
@@ -90,6 +89,8 @@ class Overview:
     """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
     perhaps: str
     """What may become of them: what was seen at one time alone, in sentences; empty for nothing."""
+    waits_for_disk: str
+    """What the run waits for files that later launches found in memory, in sentences; empty if it does not."""
     unprojected: str
     """The reason why the job is not projected, as a clause; empty if it is."""
     audited: str
@@ -125,7 +126,7 @@ class Overview:
     def beside(self) -> str:
         """Return what has to stand beside the headline, in sentences: what it leaves open, and what else holds the run
         back. Empty if nothing does."""
-        return " ".join(filter(None, (self._said[1], self.course, self.quota)))
+        return " ".join(filter(None, (self._said[1], self.course, self.waits_for_disk, self.quota)))
 
     @property
     def _failing(self) -> str:
@@ -164,7 +165,8 @@ class Overview:
         if adopted and before and after:
             assumed = f", if {after.assumed}" if after.assumed else ""
             whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput"
-            return f"{whole}{self._with}{assumed}{self._fewer_tokens}.", self._besides
+            beside = " ".join(filter(None, (omits(before), self._besides)))
+            return f"{whole}{self._with}{assumed}{self._fewer_tokens}.", beside
         if adopted:
             why = f": {self.unprojected}" if self.unprojected else ""
             unknown = "" if self.course or self.fails else f"How long the whole job takes is not known{why}."
@@ -250,14 +252,13 @@ class Overview:
         if adopted is None:
             return ""
         pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
-        left = self.decision.remaining
-        nothing = f" {NOTHING_LEFT}" if left is not None and left.loses_nothing else ""
+        looked = f" {said}" if (said := looked_at_again(self.decision.remaining)) else ""
         if self.single:
             return (
                 f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since this "
-                f"change was not picked by these pairs.{nothing}"
+                f"change was not picked by these pairs.{looked}"
             )
-        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{nothing}"
+        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{looked}"
 
     @property
     def remains(self) -> list[str]:
@@ -320,7 +321,11 @@ def _hypotheses(count: int) -> str:
 
 
 def overview(folder: Path) -> Overview:
-    """Return what one investigation says, from its records: of the run that was last described, and of no other."""
+    """Return what one investigation says, from its records: of the run that was last described, and of no other.
+
+    Busy if a link in its folder leads out of it.
+    """
+    require_inside(folder)
     store = Store(folder / "records")
     now = is_locked(folder)
     runs = [_told(run, now) for run in store.every(NotebookRun, "notebooks")]
@@ -356,12 +361,13 @@ def overview(folder: Path) -> Overview:
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
         course=course(surely(baseline.courses)) if baseline else "",
         perhaps=course(perhaps(baseline.courses)) if baseline else "",
+        waits_for_disk=waits_for_disk(latest.first_reads) if latest else "",
         unprojected=baseline.unprojected if baseline else "",
         audited=_audited(store),
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         now=_now(about, decided),
-        files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if p.is_file()],
+        files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if is_plain(p)],
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
     )
@@ -388,8 +394,9 @@ def _of_what_is_described(summaries: Iterable[Summary], about: Description | Non
 
 def _comparisons(store: Store, summaries: Mapping[str, Summary]) -> list[ComparisonRecord]:
     """Return the comparisons that there were when the notebooks concluded."""
-    names = {name for one in summaries.values() for name in one.records if name.startswith("comparisons/")}
-    found = [store.read(ComparisonRecord, *name.split("/", 1)) for name in sorted(names)]
+    known = {name for one in summaries.values() for name in one.records}
+    names = [name for name in store.names("comparisons") if f"comparisons/{name}" in known]
+    found = [store.read(ComparisonRecord, "comparisons", name) for name in names]
     return [one for one in found if one is not None]
 
 

@@ -17,10 +17,12 @@ from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
+    counted,
     hours,
     left_out,
     measured_again,
@@ -105,12 +107,15 @@ def baseline_conclusion(
         costs = f" and costs {cost}" if cost else ""
         assumed = f" Here {escape(baseline.projection.assumed)}." if baseline.projection.assumed else ""
         parts.append(
-            f"The real job takes {hours(baseline.projection)}{costs}, all costs included.{assumed}{proviso(f)}"
+            f"The real job takes {hours(baseline.projection)}{costs}. {escape(counted(baseline.projection))}{assumed}"
+            f"{proviso(f)}"
         )
     if known := surely(baseline.courses):
         parts.append(f"**{escape(course(known))}** The whole job is not projected from them.")
     if unsure := perhaps(baseline.courses):
         parts.append(escape(course(unsure)))
+    if waits := waits_for_disk(f.first_reads):
+        parts.append(f"**{escape(waits)}**")
     parts.append(f"These shares, and the bounds made of them, were {f.evidence}.")
     if baseline.unobserved:
         parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."

@@ -151,4 +151,5 @@ def _job(job: Projection | None) -> dict[str, Any] | None:
         "cost": cost,
         "currency": job.currency if cost is not None else None,
         "assumed": job.assumed or None,
+        "left_out": job.left_out or None,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
@@ -15,14 +16,16 @@ from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.suspects.suspect import WAITING
 from slowstep.judgement.throughput import Throughput, speed_up, throughput
 from slowstep.judgement.verdict import Outcome, Verdict
-from slowstep.records import Status, TrialRecord
+from slowstep.records import ComparisonRecord, Status, TrialRecord
 from slowstep.report.chart import Table
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.text.numbers import percent
 from slowstep.text.phases import PHASE_NAMES
+from slowstep.text.sentences import sentence
 from slowstep.wording.lost import gain_without
+from slowstep.wording.remaining import not_certain
 from slowstep.wording.words import (
     NOT_MEASURED,
     duration,
@@ -147,7 +150,7 @@ def facts(baseline: Baseline) -> Table:
         ),
         ("peak memory allocated", size(memory.allocated)),
         ("peak memory reserved", size(memory.reserved)),
-        ("device memory in use", size(memory.device)),
+        ("device memory in use", size(_device_memory(baseline.record))),
         ("peak host memory", size(memory.host)),
         ("baseline against itself (A/A)", effect(reading.effect) if baseline.noise else few),
         ("shares and bounds rest on", str(f.evidence)),
@@ -163,6 +166,17 @@ def facts(baseline: Baseline) -> Table:
     if missing:
         rows.append((NOT_MEASURED, ", ".join(missing)))
     return Table([{"figure": name, "value": value} for name, value in rows])
+
+
+def _device_memory(record: ComparisonRecord) -> int | None:
+    """Return the bytes in use on the device as the baseline trains; None where others may hold some of them.
+
+    The device counts what all processes hold there. The baseline was alone on it if arms took turns and the driver saw
+    nobody else.
+    """
+    telemetry = [pair.baseline.telemetry for pair in record.pairs]
+    alone = record.by_turns and telemetry and all(told and told.others == 0 for told in telemetry)
+    return record.baseline.memory.device if alone else None
 
 
 def _block_length(found: BlockLength) -> str:
@@ -289,7 +303,7 @@ def job(baseline: Baseline) -> Table:
     if p.price_per_hour is not None:
         each = f" for each of {p.devices} devices" if p.devices > 1 else ""
         rows.append({"part": f"cost at {p.price_per_hour:g} {p.currency}/h{each}", "time": money(p), "share": ""})
-    return Table(rows)
+    return Table(rows + _not_counted(p, rows))
 
 
 def work_parts(baseline: Baseline) -> Table:
@@ -321,7 +335,13 @@ def before_after(baseline: Baseline, after: Projection | None) -> Table:
         for name, p in (("before", before), ("after", after))
         if p is not None
     ]
-    return Table(rows)
+    return Table(rows + _not_counted(before, rows))
+
+
+def _not_counted(p: Projection, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a last row, below those of a job, for what its time leaves out; [] if nothing is known to be left out."""
+    first, *others = rows[0]
+    return [{first: f"not counted: {p.left_out}"} | dict.fromkeys(others, "")] if p.left_out else []
 
 
 def files(paths: Sequence[Path], folder: Path) -> Table:
@@ -366,7 +386,8 @@ def remaining(found: Remaining | None) -> Table:
         return Table(
             [], empty="Not known: nothing is adopted, or it was not profiled, for want of time or by a failure."
         )
-    return _lost_time(found.suspects, NOTHING_LOST)
+    nothing = f"{NOTHING_LOST} {sentence(found.missed)}" if found.missed else NOTHING_LOST
+    return _lost_time(found.suspects, not_certain(found) or nothing)
 
 
 def settings_table(loaded: Loaded) -> Table:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slowstep_probe.ranks.launched_commands import MODULES, SCRIPTS
-from slowstep_probe.secret import hidden
+from slowstep_probe.secret import hidden, masked
 
 CHANGES = "changes.json"
 """The file in final/ with the changes that `slowstep run --with` makes."""
@@ -74,8 +74,9 @@ class Command:
 
     @property
     def has_secrets(self) -> bool:
-        """True if a word of the command is a secret."""
-        return hidden(self.words) != self.words
+        """True if a word of the command, or a value that it is started with, is a secret or has one in it."""
+        variables = self.env | self.early
+        return hidden(self.words) != self.words or masked("", variables) != variables
 
     def __str__(self) -> str:
         return shlex.join(hidden(self.words))

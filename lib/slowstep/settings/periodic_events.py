@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from slowstep.settings.run import Run
+from slowstep.settings.schema import Settings
 
 RARE = 20
 """The number of steps between two rare events, at least. A rare event is kept out of a trial's steps and measured on
@@ -35,6 +36,20 @@ def is_rare(run: Run, event: str) -> bool:
     return happens(run, event) and not often
 
 
+def not_made_to_happen(settings: Settings, event: str) -> str:
+    """Return why trials of a command can't be made to do a rare event, as a clause; empty if they can."""
+    run = settings.run
+    if settings.command is None:
+        return ""
+    if "arguments" not in (run.objects or ()):
+        return "only a Trainer can be made to do it"
+    if not settings.command.protected:
+        return "unprotected trials don't make it happen"
+    if event == "evaluate" and not run["dataset.eval_samples"]:
+        return "the length of the data set that is evaluated is not known"
+    return ""
+
+
 def occurrences(run: Run, event: str, steps: int) -> int:
     """Return how often the event happens in a job of so many optimizer steps, the one after its last step included."""
     how = strategy(run, event)
@@ -60,10 +75,13 @@ def steps_between(run: Run, event: str, samples_per_step: float) -> float | None
     return None
 
 
-def of_whole(run: Run, seen: int | None) -> float:
-    """Return how many times as large as an evaluation of `seen` samples the job's own is; 1 for a save."""
+def of_whole(run: Run, seconds: float, seen: int | None, fixed: float = 0.0) -> float:
+    """Return the seconds of the job's own evaluation, where one of `seen` samples takes `seconds`.
+
+    Of these the `fixed` ones do not grow with the samples. A save, which sees no samples, takes what it took.
+    """
     whole = run["dataset.eval_samples"]
-    return whole / seen if whole and seen else 1.0
+    return fixed + (seconds - fixed) * whole / seen if whole and seen else seconds
 
 
 def strategy(run: Run, event: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+MICRO_BATCH = "micro-batch"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -42,6 +44,8 @@ class Row:
     """Questions about the table whose first row it is."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Names that stand in that table and are no runs, each with why."""
+    step_word: str = ""
+    """What its file calls a step that may be a micro-batch, `it` or `batch`; MICRO_BATCH where it is one."""
     place: str = ""
     """The place where it was read, for messages; empty for a row of the parameter file."""
     cells: dict[str, str] = field(default_factory=dict)

@@ -15,6 +15,28 @@ def remains(remaining: Remaining | None) -> list[str]:
     return [still_lost(one) for one in remaining.suspects[:MOST_SHOWN]] if remaining else []
 
 
+def looked_at_again(remaining: Remaining | None) -> str:
+    """Return that the adopted configuration loses nothing, or that this is not certain, in sentences.
+
+    Empty where it certainly loses something, and nothing else is open, and where nobody looked.
+    """
+    if remaining is None:
+        return ""
+    if remaining.loses_nothing:
+        missed = f"; {remaining.missed}" if remaining.missed else ""
+        return f"Looked at once more with that, no phase of the run loses time that is worth a change{missed}."
+    return not_certain(remaining)
+
+
+def not_certain(remaining: Remaining) -> str:
+    """Return the phases in which it may lose time that matters, in sentences; empty where there are none."""
+    if not remaining.perhaps:
+        return ""
+    what = "what else is still lost" if remaining.suspects else "what is still lost"
+    phases = (f" {takes(one, 'the time that is left')}." for one in remaining.perhaps[:MOST_SHOWN])
+    return f"From so few steps it is not known {what}.{''.join(phases)}"
+
+
 def still_lost(suspect: Suspect) -> str:
     """Return what a phase of the adopted configuration loses, in sentences."""
     lost = f"{takes(suspect, 'the time that is left')}; {suspect.why}. {consists(suspect)}".rstrip()

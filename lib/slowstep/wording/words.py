@@ -123,6 +123,18 @@ def proviso(facts: RunFacts) -> str:
     )
 
 
+def counted(job: Projection) -> str:
+    """Return what the time of a projected job counts and what it leaves out, as sentences."""
+    *first, last = job.parts
+    without = f" {omits(job)}" if job.left_out else ""
+    return f"That counts {', '.join(first)} and {last}.{without}"
+
+
+def omits(job: Projection) -> str:
+    """Return what the time of a projected job leaves out, as a sentence; empty if nothing is known to be left out."""
+    return f"The time of the job leaves out {job.left_out}." if job.left_out else ""
+
+
 def money(job: Projection, decimals: int | None = None) -> str:
     """Return the cost of a projected job with its interval; empty where the price of an hour is not given."""
     paid = [job.cost(seconds) for seconds in _figures(job)]

@@ -9,20 +9,24 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from slowstep_probe.changing import unsent
-from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL, LightningEnds
+from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.given import Given
+from slowstep_probe.changing.held_events import HeldEvents
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.intervention import Intervention
+from slowstep_probe.changing.lightning import LightningEnds
 from slowstep_probe.changing.loaders import CachedBatches, EndlessEpochs
 from slowstep_probe.changing.random_draws import RandomDraws
+from slowstep_probe.changing.schedules import Schedules
 from slowstep_probe.changing.trainer_events import trainer_events
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
+from slowstep_probe.processes import others
 from slowstep_probe.ranks.launchers import Launchers
-from slowstep_probe.trial.told import NotTestable, told
+from slowstep_probe.trial.told import EventResult, NotTestable, told
 from slowstep_probe.weights import arena
 from slowstep_probe.weights.built_once import BuiltOnce
 
@@ -41,12 +45,15 @@ class Changes:
         self.launchers = launchers
         self._epochs_end = asked.epochs_end
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
+        self.schedules = Schedules(self.interceptors.configurations.own_steps)
         self.effects = Effects(lambda: probe.models)
         self.given = Given(asked.values)
         self.weights = BuiltOnce(Path(asked.weights), asked.weights_seconds) if asked.weights else None
         self.draws = RandomDraws()
         told.before_first_step = self.before_first_step
-        told.periodic_events = lambda: trainer_events(self.interceptors.configurations.trainer, asked.events)
+        self._events = asked.events
+        told.periodic_events = self._periodic_events
+        self.held = HeldEvents(self._periodic_events)
         fetched = probe.fetched
         self.cached = CachedBatches(self.interceptors.wanted, fetched.has_fed, self._goes_on, give_up, fetched.drawn)
         self.epochs = EndlessEpochs(self._goes_on)
@@ -56,13 +63,16 @@ class Changes:
         """Make the changes while the block runs, with the probe attached between them."""
         patches, late = Patches(), LateImports()
         unsent.attach(patches, late)
+        others.attach(patches)
         self.effects.attach(patches)
         self.given.attach(patches, late)
         if self.weights:
             self.weights.attach(patches, late)
         self.interceptors.attach(patches, late)
         self.launchers.attach(patches, late)
-        LightningEnds(self.launchers.own).attach(patches, late)
+        self.held.attach(patches, late)
+        self.schedules.attach(patches, late)
+        LightningEnds(self.schedules, self.launchers.own).attach(patches, late)
         self.cached.attach(patches)
         self.effects.attach_outside(patches)
         try:
@@ -105,6 +115,9 @@ class Changes:
             "cached_batches": self.cached.number if self.cached.given else 0,
             "changes": [asdict(self.given.with_option(one)) for one in wanted.made],
         }
+
+    def _periodic_events(self) -> dict[str, Callable[[], EventResult]]:
+        return trainer_events(self.interceptors.configurations.trainer, self._events)
 
     def _goes_on(self, iterator: Any) -> bool:
         """Whether a loop goes on after its loader's last batch.

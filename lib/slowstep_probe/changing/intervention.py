@@ -46,7 +46,9 @@ class Intervention:
     epochs_end: bool = False
     """True if epochs end as the program has it, since it goes on with another loader. Else they go on without end."""
     events: list[str] = field(default_factory=list)
-    """The periodic events that are too rare for a trial's steps, and that a Trainer is made to do when asked."""
+    """The periodic events that are too rare for a trial's steps, and that a Trainer is made to do when asked.
+
+    It does none of them by itself then."""
     micro_batches: int = 0
     """The backward passes of an optimizer step, as the survey counted them; 0 if that is not known."""
     meets_after: list[int] = field(default_factory=list)

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.changing.evaluation_batches import EvaluationBatches
 from slowstep_probe.trial.told import EventResult
 
 BATCHES = 16
-"""The batches of an evaluation that is made to happen. The job's own counts by its size."""
+"""The batches by which it is known how long an evaluation takes for each more. The job's own counts by its size."""
 
 
 def trainer_events(trainer: Any, wanted: Collection[str]) -> dict[str, Callable[[], EventResult]]:
@@ -46,12 +47,16 @@ def _save(trainer: Any) -> EventResult:
 
 
 def _evaluate(trainer: Any) -> EventResult:
-    some = min(len(trainer.eval_dataset), BATCHES * trainer.args.eval_batch_size)
+    first = max(1, trainer.args.dataloader_num_workers)  # workers that have started give a batch each at once
+    some = min(len(trainer.eval_dataset), (first + BATCHES) * trainer.args.eval_batch_size)
     data = trainer.eval_dataset
     part = data.select(range(some)) if hasattr(data, "select") else torch.utils.data.Subset(data, range(some))
     with _by_itself(trainer):
-        trainer.evaluate(eval_dataset=part)
-    return EventResult(samples=some)
+        batches = EvaluationBatches(trainer, first)
+        with batches.noted():
+            trainer.evaluate(eval_dataset=part)
+        fixed = batches.fixed()
+    return EventResult(samples=some, fixed=fixed)
 
 
 @contextmanager

@@ -1,18 +1,21 @@
 """What a survey or a trial would send to services outside: it is not sent, and the program goes on as if it had been.
 
-Environment variables keep trackers to files of the trial; a program that names its server itself overrules them.
+Environment variables keep trackers to files of the trial; a program that names its server itself, in its code or in
+the environment, overrules them.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from slowstep_probe.late_imports import LateImports
-from slowstep_probe.patches import Patches
+from slowstep_probe.patches import Around, Patches
 
 READS = re.compile(
     r"_\w*|(get|list|is|has|fetch|inspect|parse|verify|search)_\w+|\w+_(info|exists)|\w*download\w*|whoami|auth_check|"
@@ -20,8 +23,25 @@ READS = re.compile(
 )
 """The names of those functions of huggingface_hub that change nothing on the Hub."""
 
-OF_FILES = re.compile(r"(?!\w\w+:)|(file|sqlite):", re.IGNORECASE)
-"""The beginnings of MLflow's addresses that lead to files: those, and paths."""
+OF_FILES = re.compile(r"(?![\w.+-]{2,}:|(databricks|uc)\b)|(file|sqlite):", re.IGNORECASE)
+"""The beginnings of MLflow's addresses that lead to files: those, and paths. `databricks` alone is no path: MLflow
+finds the server by it in a profile."""
+
+NAMED = "MLFLOW_TRACKING_URI"
+"""The environment variable that names MLflow's address: the trial's own when the program starts."""
+
+WITH_MODE = {
+    "wandb.sdk.wandb_init": ("init", "offline"),
+    "swanlab.sdk.cmd.init": ("init", "offline"),
+    "neptune.metadata_containers.run": ("Run.__init__", "debug"),
+    "neptune.metadata_containers.model": ("Model.__init__", "debug"),
+    "neptune.metadata_containers.model_version": ("ModelVersion.__init__", "debug"),
+    "neptune.metadata_containers.project": ("Project.__init__", "debug"),
+}
+"""The functions by which trackers begin, by their module, and the `mode` with which they send nothing."""
+
+SENDS_NOTHING = ("disabled", "offline", "debug", "local")
+"""The modes of trackers in which nothing is sent."""
 
 PUSHED = {
     "transformers.utils.hub": ("PushToHubMixin",),
@@ -32,6 +52,9 @@ PUSHED = {
     "datasets.iterable_dataset": ("IterableDataset",),
 }
 """The classes whose `push_to_hub` asks the Hub before it sends anything, again and again where nobody answers."""
+
+OUTSIDE = dict.fromkeys(("space_id", "server_url", "dataset_id", "bucket_id", "webhook_url"))
+"""The arguments by which trackio sends what it tracks, with the values by which it keeps it."""
 
 ADDRESS = "https://huggingface.co/"
 
@@ -53,9 +76,12 @@ def attach(patches: Patches, late: LateImports) -> None:
     late.on("huggingface_hub.hf_api", lambda it: _hub(it, patches))
     for name, kinds in PUSHED.items():
         late.on(name, lambda it, kinds=kinds: _pushed(it, kinds, patches))
-    late.on("mlflow.tracking._tracking_service.utils", lambda it: patches.everywhere(it, "set_tracking_uri", _to_files))
-    late.on("mlflow.tracking.client", lambda it: patches.around(it.MlflowClient, "__init__", _client))
-    late.on("wandb.sdk.wandb_init", lambda it: patches.everywhere(it, "init", _offline))
+    late.on("mlflow.tracking._tracking_service.utils", lambda it: _mlflow(it, patches))
+    late.on("mlflow.tracking._model_registry.utils", lambda it: _registry(it, patches))
+    for name, (function, mode) in WITH_MODE.items():
+        late.on(name, lambda it, function=function, mode=mode: _with_mode(it, function, mode, patches))
+    late.on("trackio.utils", lambda it: _around(it, "resolve_space_id_and_server_url", _nowhere, patches))
+    late.on("trackio", lambda it: _around(it, "init", _kept, patches))
 
 
 def _hub(module: Any, patches: Patches) -> None:
@@ -92,17 +118,64 @@ def _unsent(names: list[str]) -> Any:
     return unsent
 
 
-def _to_files(original: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
-    if OF_FILES.match(str(uri)):
-        original(uri, *args, **kwargs)
+def _mlflow(module: Any, patches: Patches) -> None:
+    """Have MLflow stay with files wherever it looks its address up, whoever has set it, and to whatever server."""
+    own = os.environ.get(NAMED, "")
+    here = own if own and OF_FILES.match(own) else module.get_tracking_uri()
+
+    def found(original: Any, *args: Any, **kwargs: Any) -> Any:
+        uri = original(*args, **kwargs)
+        return uri if OF_FILES.match(str(uri)) else here
+
+    def to_files(original: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
+        if OF_FILES.match(str(uri)):
+            original(uri, *args, **kwargs)
+
+    looks_up = dict.fromkeys(("get_tracking_uri", "_resolve_tracking_uri"), found)
+    patches.all_everywhere(module, looks_up | {"set_tracking_uri": to_files})
 
 
-def _client(original: Any, client: Any, tracking_uri: Any = None, *args: Any, **kwargs: Any) -> None:
-    here = tracking_uri if tracking_uri is None or OF_FILES.match(str(tracking_uri)) else None
-    original(client, here, *args, **kwargs)
+def _registry(module: Any, patches: Patches) -> None:
+    """Have MLflow's registry of models stay with files, too."""
+    tracking = sys.modules["mlflow.tracking._tracking_service.utils"]
+
+    def found(original: Any, *args: Any, **kwargs: Any) -> Any:
+        uri = original(*args, **kwargs)
+        return uri if uri is None or OF_FILES.match(str(uri)) else tracking.get_tracking_uri()
+
+    patches.all_everywhere(module, dict.fromkeys(("get_registry_uri", "_resolve_registry_uri"), found))
 
 
-def _offline(original: Any, *args: Any, **kwargs: Any) -> Any:
-    if kwargs.get("mode") != "disabled":
-        kwargs["mode"] = "offline"
-    return original(*args, **kwargs)
+def _with_mode(module: Any, function: str, mode: str, patches: Patches) -> None:
+    """Have a tracker begin without sending anything; a mode of its own in which it sends nothing stays."""
+
+    def begins(original: Any, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(original).bind_partial(*args, **kwargs)
+        if given.arguments.get("mode") not in SENDS_NOTHING:
+            given.arguments["mode"] = mode
+        return original(*given.args, **given.kwargs)
+
+    _around(module, function, begins, patches)
+
+
+def _around(module: Any, function: str, around: Around, patches: Patches) -> None:
+    """Replace a function, or a method, of a library where the installed version has it."""
+    kind, _, name = function.rpartition(".")
+    owner = getattr(module, kind, None) if kind else module
+    if not hasattr(owner, name):
+        return
+    if kind:
+        patches.around(owner, name, around)
+    else:
+        patches.everywhere(module, name, around)
+
+
+def _nowhere(*_: Any, **__: Any) -> tuple[None, None]:
+    return None, None
+
+
+def _kept(original: Any, *args: Any, **kwargs: Any) -> Any:
+    known = inspect.signature(original).parameters
+    given = inspect.signature(original).bind_partial(*args, **kwargs)
+    given.arguments |= {name: value for name, value in OUTSIDE.items() if name in known}
+    return original(*given.args, **given.kwargs)

@@ -105,8 +105,10 @@ def event_done(answers: Sequence[PeriodicEventDone]) -> PeriodicEventDone:
     """Return a periodic event of all ranks: as long as the slowest took, with all that was written and evaluated."""
     written = [one.bytes for one in answers if one.bytes is not None]
     samples = [one.samples for one in answers if one.samples is not None]
+    slowest = max(answers, key=lambda one: one.seconds)
     return PeriodicEventDone(
-        seconds=max(one.seconds for one in answers),
+        seconds=slowest.seconds,
         bytes=sum(written) if written else None,
         samples=max(samples) if samples else None,
+        fixed=slowest.fixed,
     )

@@ -312,6 +312,7 @@ class Trial:
             block=block,
             memory=memory(),
             losses=self.probe.steps.losses.first,
+            learning_rates=list(self.probe.steps.rates.first),
             trained=self.schedule.trained,
             position=self.probe.position,
             steps=self.probe.passed.since(self.unsteady) + steps,
@@ -409,7 +410,7 @@ class Trial:
         clock.synchronize()
         seconds = time.perf_counter() - began
         left.clear()
-        return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples)
+        return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples, fixed=left.fixed)
 
 
 def _seed(seed: int) -> None:

@@ -115,7 +115,9 @@ class BlockDone:
     trained: int
     """Steps trained since the block before, discarded steps included."""
     position: int
-    """Samples trained on since the start. A step whose batch doesn't tell its samples counts as one."""
+    """Samples trained on since the start, see `slowstep_probe.tape.Tape.position`."""
+    learning_rates: list[float] = field(default_factory=list)
+    """Learning rates of the steps of `losses`, each relative to the one that was set."""
     steps: Steps = Steps()
     """Every steady step since the answer before. Those of the block come last."""
     queued: int = 0
@@ -135,6 +137,8 @@ class PeriodicEventDone:
     seconds: float
     bytes: int | None
     samples: int | None
+    fixed: float = 0.0
+    """The part of the seconds that does not grow with the samples."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ class EventResult:
 
     bytes: int | None = None
     samples: int | None = None
+    fixed: float = 0.0
+    """Seconds that it takes however many samples are evaluated, as far as that is known: those of its set-up."""
     clear: Callable[[], object] = lambda: None
     """A function that deletes what was written. It is called when the time has been taken."""
 

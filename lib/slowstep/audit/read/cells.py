@@ -37,6 +37,8 @@ def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
     lines = text.splitlines()
     drawn = any(map(DIVIDER.match, lines)) or any(map(BORDER.match, lines))
     found = _markdown(lines) if drawn else [_without_title(list(_csv(text, source)))]
+    if not drawn and _delimiter(text)[0] == ";":
+        _refuse_unclear_points(found[0], source)
     return [table for table in found if len(table) > 1]
 
 
@@ -90,15 +92,46 @@ def _cells(line: str, number: int) -> list[Cell]:
     return cells[1:-1] if len(cells) > 2 and not cells[0][0] and not cells[-1][0] else cells
 
 
-def _csv(text: str, source: str) -> Iterator[list[Cell]]:
+GROUPED = re.compile(r"([1-9]\d{0,2}\.\d{3})(?:\.\d{3})*")
+"""A number whose points may part thousands, and the first two groups of its digits."""
+
+FAR = 8.0
+"""How many times as large as a number with a point one without is at least, if the point may part thousands."""
+
+
+def _refuse_unclear_points(rows: Sequence[Sequence[Cell]], source: str) -> None:
+    """Raise Unreadable for numbers whose point may part thousands: `1.234` in the column of `987`.
+
+    A table with semicolons may be from a country where the comma is the decimal point. If all numbers of a column are
+    written so, their ratios are the same either way.
+    """
+    for i in range(len(rows[0]) if rows else 0):
+        cells = [row[i] for row in rows[1:] if i < len(row)]
+        pointed = [cell for cell in cells if re.fullmatch(r"\d+(?:\.\d+)+", cell[0].strip())]
+        each = [GROUPED.fullmatch(cell[0].strip()) for cell in pointed]
+        whole = [int(text) for text in (cell[0].strip() for cell in cells) if re.fullmatch(r"\d{1,9}", text)]
+        if not pointed or not whole or not all(each) or max(whole) >= 1000:
+            continue
+        if max(whole) >= FAR * min(float(found[1]) for found in each):
+            text, *place = pointed[0]
+            why = f"found '{text}'; does the point part thousands? Write '{text.strip().replace('.', '')}' then"
+            raise Unreadable(source, *place, f"{why}, and else '{text.strip()}0'")
+
+
+def _delimiter(text: str) -> tuple[str, int]:
+    """Return what parts the cells of a CSV file, and where its first line begins behind one that says so."""
     # a title or a comment may stand before the header
     first = next((x for x in text.split("\n") if any(d in x for d in ",;\t") and not x.startswith("#")), "")
     head = next((x for x in text.split("\n") if x.strip() and not x.startswith("#")), "")
     delimiter = "|" if "|" in head and not any(d in head for d in ",;\t") else max(",;\t", key=first.count)
     said = SAID_DELIMITER.match(text)
-    delimiter, begins = (said[1], said.end()) if said else (delimiter, 0)
+    return (said[1], said.end()) if said else (delimiter, 0)
+
+
+def _csv(text: str, source: str) -> Iterator[list[Cell]]:
+    delimiter, begins = _delimiter(text)
     reader = csv.reader(io.StringIO(text[begins:]), delimiter=delimiter, strict=True)
-    line = before = 1 + bool(said)
+    line = before = 1 + bool(begins)
     try:
         for cells in reader:
             asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter in ";|" else 0

@@ -76,6 +76,12 @@ PHASE_WORDS = {"pass", "wait", "waiting", "stall", "fetch", "fetching", "and", "
 OPTIMIZER_STEP = re.compile(r"optimi[sz]er[ _]steps?\b", re.IGNORECASE)
 """A header of what is a step here. Beside columns of other phases it is the phase of the optimizer."""
 
+PART_OF_ALL = r"(?:node|host|machine|server|worker|replica|process|proc|socket|core|instance|pod)s?"
+SHARE = re.compile(
+    rf"\bper[ _-](?P<per>[a-z]+)|(?:^/ ?|\beach |\bof one |/|^(?:(?:one|a|single) )?)(?P<part>{PART_OF_ALL})\b"
+)
+"""Words in brackets behind a unit that say the work of a share of all devices: `tokens/s (per node)`."""
+
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
 PERCENT = {"%": 1.0, "percent": 1.0}
@@ -293,9 +299,16 @@ def _named(text: str) -> str:
 
 
 def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
-    """Return the unit that is in brackets, is the whole header, or is its end behind words without meaning for it."""
-    if bracketed.removeprefix("per ").removeprefix("/") in DEVICES:
-        rest, bracketed = f"{rest}/{bracketed}", ""
+    """Return the unit that is in brackets, is the whole header, or is its end behind words without meaning for it.
+
+    In brackets behind it may stand of what share of the work it is. Of a share other than a device it is unknown.
+    """
+    share = None if ratio(bracketed) else SHARE.search(bracketed)
+    of = (share["per"] or share["part"]) if share else bracketed.removeprefix("/")
+    if of in DEVICES:
+        rest, bracketed = f"{rest}/{of}", ""
+    elif share and of not in TIMES and of not in THINGS:
+        return None
     found, words = ratio(bracketed) or ratio(text), rest.split(" ")
     if found:
         return found

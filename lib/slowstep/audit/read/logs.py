@@ -23,6 +23,7 @@ from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_ru
 from slowstep.audit.read.spoken_speeds import SPEEDS, Spoken, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
 from slowstep.audit.relations import TITLES
+from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import capitalised
 
 TRAINING = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
@@ -115,14 +116,33 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     rests_on = [{} if row[0] is end else training.rests_on for row, (training, end) in zip(found, own, strict=True)]
     if found and left_out:
         found[0][1].append(left_out)
+    words = [_step_word(training) for training, _ in own]
     found = found or [(figures, []) for _, figures in ends]
     if not found:
         spoken = _spoken(path, log, beside_box)
         found, rests_on = [(spoken.figures, spoken.questions)], [{"steps": spoken.steps} if spoken.steps else {}]
+    parts = zip_longest(found, rests_on, words)
     return [
-        {"label": path.stem, "figures": figures, "place": str(path), "questions": questions, "rests_on": steps}
-        for (figures, questions), steps in zip_longest(found, rests_on, fillvalue={})
+        {
+            "label": path.stem,
+            "figures": row[0],
+            "place": str(path),
+            "questions": row[1],
+            "rests_on": steps or {},
+            "step_word": word or "",
+        }
+        for row, steps, word in parts
     ]
+
+
+def _step_word(training: Training) -> str:
+    """Return what the bars of a training count where that may be micro-batches. Trainer's bar counts its steps.
+
+    A bar for each epoch goes over the batches of a loader, and a loop may accumulate several of them.
+    """
+    if any(stretch.of_batches for stretch in training.stretches):
+        return MICRO_BATCH
+    return "it" if training.nested or len(training.epochs) > 1 or "epoch" in training.stretches[-1].name.lower() else ""
 
 
 def _is_told_apart(training: Training) -> bool:

@@ -49,6 +49,8 @@ POSTFIX = re.compile(
     re.IGNORECASE,
 )
 """What stands behind the pace of a bar that shows a training's loss: ` lr=1e-5, step_loss=0.0312]`."""
+OF_LIGHTNING = re.compile(r"[^\]\r\n]{0,200}?\bv_num=")
+"""What Lightning shows behind the pace of its bars, which count the batches of a loader."""
 
 PERCENT = re.compile(r"\d+%$")
 
@@ -119,6 +121,7 @@ def scan(path: Path, with_metrics: bool = True) -> Scanned:
             if pace and head is not None:
                 _add(stretches, found, bar_name(head, prefixes or (), with_metrics), began, pace)
                 stretches[-1].shows_loss |= found[0].endswith(",") and bool(POSTFIX.match(buffer, found.end()))
+                stretches[-1].of_batches |= bool(OF_LIGHTNING.match(buffer, found.end()))
         position = max(0, ends_from - began)
         while (match := END_WORD.search(buffer, position)) and match.start() < whole:
             word = match.start()

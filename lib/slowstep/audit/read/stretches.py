@@ -72,6 +72,9 @@ class Stretch:
     shows_loss: bool = False
     """True if a loss stands behind the pace of its bars, as a training's."""
 
+    of_batches: bool = False
+    """True if it counts the batches of a loader, of which several may make up a step."""
+
     @property
     def counts(self) -> str:
         """Return what the bar counts: "step", "sample", "token" or "epoch"."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import COMMA, parse, says_spread
+from slowstep.audit.micro_batches import OF_STEPS, step_word
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
 from slowstep.audit.read.columns import (
@@ -341,6 +342,7 @@ def _row(
     cells: Sequence[Cell], held: Sequence[Column], header: Sequence[Cell], source: str, at_row: int
 ) -> dict[str, Any]:
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
+    word = ""
     unknown: dict[str, str] = {}
     sizes: dict[str, str] = {}
     beside: dict[str, float] = {}
@@ -373,6 +375,7 @@ def _row(
         except ValueError as error:
             raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
         measured = one.kind in MEASURED
+        word = step_word(f"{plain(name)} {plain(text)}") if found and found[0] in OF_STEPS else word
         said = OUT_OF_MEMORY.search(plain(text)) if measured else ONLY_OUT_OF_MEMORY.fullmatch(plain(text))
         failed, remarked = failed or (measured and bool(said)), remarked or (not setting and bool(said))
         places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
@@ -391,6 +394,7 @@ def _row(
         "with_spread": any(
             says_spread(text) for (text, *_), one in zip(cells, held, strict=True) if one.kind in MEASURED
         ),
+        "step_word": word,
     }
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}

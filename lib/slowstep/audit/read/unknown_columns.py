@@ -6,6 +6,7 @@ import functools
 import math
 import re
 
+from slowstep.audit.model_parallel import names_a_way
 from slowstep.audit.read.few_steps import without_statistic
 from slowstep.audit.read.measures import is_measure, number
 from slowstep.audit.read.unit_grammar import TIMES
@@ -68,6 +69,9 @@ OF_A_UNIT = re.compile(
 )
 """The end of a header that says a speed or a time: `nodes/s`, `warmup (s)`, `eval tps`."""
 
+OF_A_SHARE = re.compile(r"\s*[(\[]\s*(?:per|each|/)\s*[a-z]+\s*[)\]]$", re.IGNORECASE)
+"""The end of a header that says of what share a speed is: `tokens/s (per node)`."""
+
 SET_IN_A_UNIT = re.compile(
     r"interval|every|timeout|frequency|period|delay|limit|budget|"
     r"(?:net|link|interconnect|nic|disk|storage|ethernet|infiniband|bandwidth).*b(?:it|yte)?s?/s",
@@ -115,7 +119,8 @@ def may_be_setting(header: str, text: str) -> bool:
         return False
     if is_measurement(header, text):
         return False
-    return is_word(text) or (text.isdigit() and not OF_A_TRACKER.match(header)) or _is_version(header, text)
+    whole = text.isdigit() and not OF_A_TRACKER.match(header)
+    return is_word(text) or whole or _is_version(header, text) or ("/" in text and names_a_way(header))
 
 
 def _is_version(header: str, text: str) -> bool:
@@ -156,8 +161,8 @@ def _of_a_result(header: str) -> bool:
 
 
 def _in_a_unit(header: str) -> bool:
-    """Return whether a header gives a unit of a speed or a time in which nothing is set."""
-    found = OF_A_UNIT.search(header)
+    """Return whether a header gives a unit of a speed or a time in which nothing is set, also before a share of it."""
+    found = OF_A_UNIT.search(OF_A_SHARE.sub("", header))
     if not found or SET_IN_A_UNIT.search(header):
         return False
     rate, time = found["rate"], found["time"]

@@ -18,7 +18,7 @@ A change explains such time if the time is gone in the change's own blocks. Time
 stays "unexplained"; it is never blamed on a factor that happens to be listed.
 """
 
-from slowstep.judgement.suspects.find import suspects
+from slowstep.judgement.suspects.find import perhaps_suspects, suspects
 from slowstep.judgement.suspects.in_passes import LOOP
 from slowstep.judgement.suspects.left import LITTLE, Left, eased, gone, unexplained
 from slowstep.judgement.suspects.lost import lost
@@ -35,6 +35,7 @@ __all__ = [
     "function_at",
     "gone",
     "lost",
+    "perhaps_suspects",
     "suspects",
     "unexplained",
 ]

@@ -24,9 +24,9 @@ def suspect_wait(facts: RunFacts, phase: str, least: float) -> Suspect:
 
 
 def suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
-    """Return the time between the phases that is spent at single places or in long steps; None if it is too little.
+    """Return the time between the phases that is spent at single places or in long steps.
 
-    `least` is the least share of the time, 0 to 1, that matters.
+    None if it is certainly too little. `least` is the least share of the time, 0 to 1, that matters.
     """
     share, profile = facts.shares["other"], facts.profile
     named = places(facts.places, "other", NAMED * least)
@@ -39,7 +39,7 @@ def suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
     else:
         rest = share.mean - in_stalls
         share = replace(share, mean=in_stalls, lower=max(0.0, share.lower - rest), upper=share.upper - rest)
-    if share.mean < least:
+    if share.upper < least:
         return None
     why = "it trains nothing" + _now_and_then(facts, "other")
     beside_it = beside_lost(facts, "other", share)

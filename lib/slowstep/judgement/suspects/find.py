@@ -13,6 +13,16 @@ from slowstep.judgement.suspects.suspect import PASSES, WAITING, Suspect
 
 def suspects(facts: RunFacts, minimum: float) -> list[Suspect]:
     """Return the phases whose lost time is certainly worth a gain of `minimum` (0.05 for 5 %); largest first."""
+    return [s for s in _candidates(facts, minimum) if s.least - 1 >= minimum]
+
+
+def perhaps_suspects(facts: RunFacts, minimum: float) -> list[Suspect]:
+    """Return the phases whose lost time may be worth a gain of `minimum`, and is not certain to be; largest first."""
+    return [s for s in _candidates(facts, minimum) if s.least - 1 < minimum <= s.most - 1]
+
+
+def _candidates(facts: RunFacts, minimum: float) -> list[Suspect]:
+    """Return each phase that may lose time, as far as there is evidence of a loss in it; largest first."""
     least = minimum / (1 + minimum)
     found = [suspect_wait(facts, phase, least) for phase in WAITING]
     found.append(suspect_between_phases(facts, least))
@@ -20,7 +30,7 @@ def suspects(facts: RunFacts, minimum: float) -> list[Suspect]:
     slow = skew(facts.blocks, least)
     if slow is not None:
         found = [_of_slow_rank(slow, facts, found)] + [s for s in found if s and s.phase != slow.phase]
-    return sorted((s for s in found if s and s.least - 1 >= minimum), key=lambda s: -s.ratio)
+    return sorted(filter(None, found), key=lambda s: -s.ratio)
 
 
 def _of_slow_rank(slow: Skew, facts: RunFacts, found: Sequence[Suspect | None]) -> Suspect:

@@ -1,0 +1,37 @@
+"""What another survey of the same command measures alike, as it was measured before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slowstep.settings.command import Seen
+
+MEASURED = {"garbage_collection_share": (0.01, 0.05), "rank_excess": (0.01, 0.05), "seconds_after_epoch": (1.0,)}
+"""The values of a run that no two surveys find alike, shares of its time and seconds, with those from which on they
+matter."""
+
+ALIKE = 2.0
+"""The factor by which such a value may be off that is the same as before."""
+
+
+def as_before(values: Mapping[str, Seen], kept: object) -> dict[str, Seen]:
+    """Return the values of a survey; measured ones that are about as large as in the file that was `kept` are as there.
+
+    Another value would make another run of the same one: its reports would be drawn anew, and their time be forgotten.
+    """
+    found = dict(values)
+    for name, borders in MEASURED.items():
+        told: Any = kept
+        for key in ("surveyed", "values", name, "value"):
+            told = told.get(key) if isinstance(told, Mapping) else None
+        if name in found and isinstance(told, float) and _are_alike(told, found[name].value, borders):
+            found[name] = replace(found[name], value=told)
+    return found
+
+
+def _are_alike(one: float, other: float, borders: Sequence[float]) -> bool:
+    small, large = sorted((one, other))
+    sides = [sum(value >= border for border in borders) for value in (one, other)]
+    return sides[0] == sides[1] and (not sides[0] or large <= ALIKE * small)

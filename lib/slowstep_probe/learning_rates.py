@@ -1,0 +1,60 @@
+"""The learning rates of the first optimizer steps, relative to those that were set. Nothing is read from a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from slowstep_probe.looks import looking
+from slowstep_probe.step_losses import KEPT
+
+
+class LearningRates:
+    """Learning rates as optimizers step, gathered step by step.
+
+    A rate is relative to the one that the optimizer's group was made with, which schedules know as `initial_lr`. The
+    largest of all groups and optimizers of a step counts. A step that tells no rate counts as one at the full rate.
+    """
+
+    def __init__(self) -> None:
+        self.first: list[float] = []
+        """Those of the first steps, at most as many as there are losses."""
+        self._now: float | None = None
+        """That of the step under way; None before an optimizer has stepped in it."""
+        self._look = looking(_relative)
+
+    def used(self, optimizer: Any) -> None:
+        """Note that an optimizer has stepped."""
+        if len(self.first) < KEPT:
+            rate = self._look(optimizer)
+            self._now = max(self._now or 0.0, 1.0 if rate is None else rate)
+
+    def unused(self) -> None:
+        """Note that gradients were dropped which no optimizer has used."""
+        self._now = self._now or 0.0
+
+    def step_ended(self) -> None:
+        """End the step under way."""
+        self.first += [1.0 if self._now is None else self._now] * (len(self.first) < KEPT)
+        self._now = None
+
+    def goes_on(self) -> None:
+        """Let another optimizer that has stepped belong to the step that has ended."""
+        if self._now is not None and 0 < len(self.first) < KEPT:
+            self.first[-1] = max(self.first[-1], self._now)
+        self._now = None
+
+
+def _relative(optimizer: Any) -> float | None:
+    """Return the largest learning rate of an optimizer's groups; None where none tells it without asking a device."""
+    rates = []
+    for group in optimizer.param_groups:
+        rate, whole = group.get("lr"), group.get("initial_lr", optimizer.defaults.get("lr"))
+        if _is_on_host(rate) and _is_on_host(whole) and whole:
+            rates.append(float(rate) / float(whole))
+    return max(rates, default=None)
+
+
+def _is_on_host(number: Any) -> bool:
+    return number.device.type == "cpu" if isinstance(number, torch.Tensor) else number is not None
