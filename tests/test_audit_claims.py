@@ -783,6 +783,7 @@ SOUND_REPORTS = {
         {},
         "7.6",
         None,
+        text="eight devices are 7.6 times as fast",
     ),
     "twice the batch, every phase of it longer": change(
         {
@@ -1074,3 +1075,95 @@ def test_padding_to_the_full_length_explains_other_tokens(tokens: str, judgement
 
     assert Judgement[{"holds": "HOLDS", "undecided": "UNDECIDED"}[judgement]] is found.claims[0].judgement
     assert not any(f.kind is FindingKind.RANKING for f in found.findings)
+
+
+RECIPE = "the new recipe trains 1.9 times as fast"
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "devices", "claim", "expected"),
+    [
+        (RECIPE, ("old", "new"), (8, 16), {}, Judgement.UNDECIDED),
+        (RECIPE, ("old", "new"), (8, 8), {}, Judgement.HOLDS),
+        (RECIPE, ("old", "new"), ("", 16), {}, Judgement.UNDECIDED),
+        (RECIPE, ("FSDP", "FSDP fused"), (8, 16), {}, Judgement.UNDECIDED),
+        ("with loss scaling it is 1.9 times as fast", ("old", "new"), (8, 16), {}, Judgement.UNDECIDED),
+        ("16 GPUs are 1.9 times as fast as 8", ("old", "new"), (8, 16), {}, Judgement.HOLDS),
+        ("twice the hardware is 1.9 times as fast", ("old", "new"), (8, 16), {}, Judgement.HOLDS),
+        ("it scales well", ("old", "new"), (8, 16), {}, Judgement.HOLDS),
+        ("it is 1.9 times as fast", ("1 node", "2 nodes"), (8, 16), {}, Judgement.HOLDS),
+        ("it is 1.9 times as fast", ("dp8", "dp16"), (8, 16), {}, Judgement.HOLDS),
+        ("DDP is 1.9 times as fast", ("single", "ddp"), (1, 2), {}, Judgement.HOLDS),
+        ("DDP is 1.9 times as fast", ("old", "ddp"), (2, 4), {}, Judgement.UNDECIDED),
+        ("it is so", ("old", "new"), (8, 16), {"factor": "processes"}, Judgement.HOLDS),
+    ],
+)
+def test_twice_the_devices_are_no_gain_of_a_recipe(
+    text: str, names: tuple[str, str], devices: tuple[object, object], claim: Figures, expected: Judgement
+) -> None:
+    """A claim that names no factor holds on other devices only if it is about them; how many is told then, too."""
+    a, b = names
+    table = f"run,GPUs,tokens/s\n{a},{devices[0]},41200\n{b},{devices[1]},78300\n"
+    claims = [{"text": text, "baseline": a, "treatment": b, "speed_up": "1.90", **claim}]
+    (one,) = report(table=table, claims=claims).claims
+
+    assert expected is one.judgement
+    assert ("by device it is 0.95 times as fast" in one.reason) == (
+        expected is Judgement.UNDECIDED and devices[0] != ""
+    )
+    assert ("on 16 devices and 8" in one.reason) == (expected is Judgement.HOLDS and devices == (8, 16))
+
+
+@pytest.mark.parametrize(("price", "expected"), [("2.00", Judgement.UNDECIDED), ("4.00", Judgement.HOLDS)])
+def test_a_lower_price_is_no_gain_of_a_factor(price: str, expected: Judgement) -> None:
+    """Half the cost at half the price of an hour is not what compiling brings; without a factor the price is told."""
+    hours = "10.0" if price == "2.00" else "5.00"
+    a, b = ({"hours": h, "price_per_hour": p, "cost": c} for h, p, c in (("10.0", "4.00", 40), (hours, price, 20)))
+    blamed = judged(a, b, "2.0", {"torch_compile": True}, factor="torch_compile", quantity="cost")
+    plain = judged(a, b, "2.0", quantity="cost")
+
+    assert expected is blamed.judgement
+    assert ("the price of an hour (4, 2)" in plain.reason) == (price == "2.00")
+
+
+ONCE = "each was measured once"
+
+
+@pytest.mark.parametrize(
+    ("cells", "said", "factor", "expected", "told"),
+    [
+        (("10000.0", "10310.0"), "1.031", "torch_compile", Judgement.UNDECIDED, True),
+        (("10000.0", "10310.0"), ">1", "torch_compile", Judgement.UNDECIDED, True),
+        (("10000.0", "10310.0"), "1.031", None, Judgement.HOLDS, True),
+        (("10000.0", "9690.0"), "0.969", "torch_compile", Judgement.HOLDS, True),
+        (("10000.0", "10020.0"), 1, "torch_compile", Judgement.HOLDS, True),
+        (("10000.0", "10800.0"), "1.08", "torch_compile", Judgement.HOLDS, False),
+        (("10000 ± 20", "10310 ± 20"), "1.031", "torch_compile", Judgement.HOLDS, False),
+        (("10000.0 (n=5)", "10310.0 (n=5)"), "1.031", "torch_compile", Judgement.HOLDS, False),
+        (("10000.0", "10900.0"), "1.031", "torch_compile", Judgement.CONTRADICTED, False),
+    ],
+)
+def test_a_small_gain_of_single_runs_is_no_proof(
+    cells: tuple[str, str], said: object, factor: str | None, expected: Judgement, told: bool
+) -> None:
+    """Runs of one configuration differ by as much, whatever the digits: a gain is not put down to a factor then, and
+    what holds by such runs says so and asks how often they were measured."""
+    table = "run,torch_compile,tokens/s\na,false,{}\nb,true,{}\n".format(*cells)
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": factor, "speed_up": said}
+    found = report(table=table, claims=[claim])
+
+    assert expected is found.claims[0].judgement, found.claims[0].reason
+    assert told == (ONCE in found.claims[0].reason)
+    assert (told or expected is Judgement.UNDECIDED) == any("How often was 'b'" in q for q in found.first_questions)
+
+
+def test_rows_that_say_how_often_they_were_measured_are_no_single_runs() -> None:
+    """Rows that were repeated are judged by their repeats, and those of a column `seeds` are means."""
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": "torch_compile", "speed_up": "1.031"}
+    table = "run,torch_compile,seeds,tokens/s\na,false,{0},10000.0\nb,true,{0},10310.0\n"
+    once, often = (report(table=table.format(n), claims=[claim]).claims[0] for n in (1, 5))
+    speeds = (["10000", "10010", "9990"], ["10310", "10320", "10300"])
+    repeated = judged(*({"tokens_per_second": each} for each in speeds), "1.031")
+
+    assert [Judgement.UNDECIDED, Judgement.HOLDS] == [once.judgement, often.judgement]
+    assert (Judgement.HOLDS, False) == (repeated.judgement, ONCE in repeated.reason)

@@ -107,6 +107,39 @@ def test_words_that_count_other_devices_than_the_figures_are_asked_about(table: 
 
 
 @pytest.mark.parametrize(
+    ("devices", "used", "impossible"),
+    [("8", "512", False), ("8", "721", True), ("1", "512", True), ("8", "71.2", False)],
+)
+def test_memory_may_be_that_of_all_devices(devices: str, used: str, impossible: bool) -> None:
+    """512 GiB are more than an H100 has, and less than eight of them have: it is asked."""
+    rows = [{"label": "a", "figures": {"devices": devices, "tokens_per_second": "41200", "memory_used_gib": used}}]
+    data = {"name": "own", "reported": {"device": "NVIDIA H100 80GB HBM3", "rows": rows}}
+    found = audit(validate(data, "own"))
+
+    assert impossible is bool(found.faults)
+    assert ((devices, used) == ("8", "512")) is any("those of all its 8 devices?" in q for q in found.questions)
+
+
+@pytest.mark.parametrize(
+    ("devices", "cost", "asked", "faults"),
+    [
+        (16, "1966.40", "a node of 8 devices", 0),
+        (16, "983.20", "", 0),
+        (16, "15731.20", "", 0),  # the price of one device
+        (16, "2949.60", "", 1),  # of three nodes, which 16 devices are not
+        (1, "1966.40", "", 1),
+    ],
+)
+def test_a_price_may_be_that_of_a_node(devices: int, cost: str, asked: str, faults: int) -> None:
+    """98.32 an hour for eight devices, of which sixteen were used for ten hours."""
+    table = f"run,GPUs,hours,$/hour,cost ($)\na,{devices},10.0,98.32,{cost}\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert faults == len(found.faults)
+    assert bool(asked) is any(asked in q for q in found.questions if "price of an hour" in q)
+
+
+@pytest.mark.parametrize(
     ("columns", "rows", "samples"),
     [
         ("GPUs,TP", ("64,1", "64,8"), (256, 256)),

@@ -382,3 +382,59 @@ def test_every_unit_of_time_goes_with_every_thing() -> None:
     units = [u for time, by, thing in ways for u in (f"{time}{by}{thing}", f"{thing}s{by}{time}")]
 
     assert [u for u in units if ratio(u) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "tokens"),
+    [
+        ("tokens/s (×10³)", "256", 256e3),
+        ("tokens/s (10^6)", "1.2", 1.2e6),
+        ("tokens/day (B)", "22.1", 22.1e9 / 86400),
+        ("tokens/s (in thousands)", "256", 256e3),
+        ("tokens/s (×10⁴)", "25.6", None),
+        ("tokens/s (x16)", "25.6", None),
+        ("tokens/s (8x A100)", "25600", 25600),
+        ("tokens/s (mean)", "25600", 25600),
+        ("tokens/s (dataloader only)", "25600", None),
+    ],
+)
+def test_what_stands_behind_a_unit_multiplies_it_or_leaves_it_unread(
+    header: str, cell: str, tokens: float | None
+) -> None:
+    """A scale of unknown size is no 1, and loading alone is no training."""
+    (run,) = audit(validate({"name": "own", "reported": {"table": f"run,{header},s/it\na,{cell},2.0\n"}}, "own")).runs
+    found = run.given.get("tokens_per_second")
+
+    assert (found and found.middle) == (None if tokens is None else pytest.approx(tokens))
+
+
+@pytest.mark.parametrize(("header", "known"), [("Record time", False), ("time per record", True), ("s/record", True)])
+def test_the_time_of_a_record_is_none_of_a_sample(header: str, known: bool) -> None:
+    table = f"run,{header} (min),samples/s\na,45,10\n" if "/" not in header else f"run,{header},x\na,45,10\n"
+    (run,) = audit(validate({"name": "own", "reported": {"table": table}}, "own")).runs
+
+    assert known is ("seconds_per_sample" in run.given)
+
+
+@pytest.mark.parametrize("arrow", ["↑", " ↑", " (↑)", "⇧"])
+def test_an_arrow_says_what_is_better_and_no_unit(arrow: str) -> None:
+    """As papers have it; a word of what is still to be measured is an empty cell."""
+    table = f"run,Throughput (tok/s){arrow}\na,41200\nb,55100\nc,TBD\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert [["tokens_per_second"], ["tokens_per_second"], []] == [[*run.given] for run in found.runs]
+
+
+@pytest.mark.parametrize("header", ["num_epochs", "n epochs", "# epochs", "epochs"])
+def test_a_third_of_the_epochs_is_known_by_its_names(header: str) -> None:
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": "2.94", "quantity": "hours"}
+    table = f"run,{header},hours\na,3,10.0\nb,1,3.4\n"
+    found = audit(validate({"name": "own", "reported": {"table": table, "claims": [claim]}}, "own"))
+
+    assert Judgement.CONTRADICTED is found.claims[0].judgement
+
+
+@pytest.mark.parametrize("cell", ["fast", "soon", "4l2"])
+def test_another_word_is_no_figure(cell: str) -> None:
+    with pytest.raises(SettingsError, match=":3:2: tokens/s: "):
+        audit(validate({"name": "own", "reported": {"table": f"run,tokens/s\na,41200\nb,{cell}\n"}}, "own"))

@@ -369,3 +369,28 @@ def test_a_slip_of_a_unit_is_asked_about_even_where_the_subject_differs(table: s
 
     assert told(found, FindingKind.NEIGHBOURS) == {}
     assert asked == any("or by another unit or decimal point?" in question for question in found.questions)
+
+
+def of_steps(names: tuple[str, str], speeds: tuple[int, int]) -> Audit:
+    """256 samples of at most 1024 tokens in a step of 10 s: 26,214 tokens a second at most."""
+    head = "run,bs/gpu,grad accum,GPUs,seq len,s/step,tokens/s\n"
+    rows = [f"{name},4,8,8,1024,10.0,{speed}\n" for name, speed in zip(names, speeds, strict=True)]
+    return of_table("".join([head, *rows]))
+
+
+@pytest.mark.parametrize(
+    ("names", "speeds", "impossible"),
+    [
+        (("base", "flash"), (38400, 45100), []),
+        (("base", "flash"), (24000, 45100), ["flash"]),
+        (("base", "flash"), (62000, 66000), ["base", "flash"]),
+        (("triplets", "triplets flash"), (62000, 66000), []),
+        (("dpo", "dpo flash"), (162000, 166000), ["dpo", "dpo flash"]),
+    ],
+)
+def test_a_sample_may_be_two_sequences(names: tuple, speeds: tuple, impossible: list[str]) -> None:
+    """As pairs of answers are; more only where words say so, and only where all rows have as many more."""
+    found = of_steps(names, speeds)
+
+    assert impossible == list(told(found, FindingKind.PHYSICS))
+    assert (not impossible) == any(" sequences, as a pair of answers has?" in q for q in found.questions)

@@ -343,7 +343,7 @@ def test_a_state_of_several_devices_is_asked_about(tmp_path: Path) -> None:
 def test_a_row_adds_what_a_log_does_not_say(tmp_path: Path) -> None:
     """Without it nobody knows in what two logs differ, and a factor that is blamed is not shown to be the cause."""
     for name, pace in (("before", "3.00"), ("after", "2.00")):
-        (tmp_path / f"{name}.log").write_text(bars(20, f"{pace}s/it"))
+        (tmp_path / f"{name}.log").write_text(bars(200, f"{pace}s/it"))
     files = [str(tmp_path / f"{name}.log") for name in ("before", "after")]
     claim = {"text": "x", "baseline": "before", "treatment": "after", "speed_up": "1.5"}
     claims = [claim | {"factor": "dataloader_num_workers"}, claim]

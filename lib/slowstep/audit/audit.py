@@ -16,6 +16,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs, same_devices, unknown_differences
+from slowstep.audit.sample_sizes import other_samples
 from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
 from slowstep.audit.stated_size import contradicts, stated_speed_up
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
@@ -34,7 +35,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     findings = [f for run in found for f in arithmetic.of_run(run)]
     findings += [f for s in reported.sums for f in arithmetic.of_sum(s)]
     findings += [f for p in reported.percentages for f in arithmetic.of_percentage(p, found)]
-    against_physics = [f for run in found for f in _against_physics(run, sizes, reported.device)]
+    against_physics = [f for run in found for f in _against_physics(run, found, sizes, reported.device)]
     impossible = {f.where for f in against_physics}
     possible = [run for run in found if run.label not in impossible]
     odd = unlike_neighbours(found)
@@ -52,6 +53,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
             *unchecked_ratios(found),
             *unlike_speeds(possible),
             *physics.batches_that_hold(found),
+            *physics.of_all_devices(found, reported.device),
             *physics.unknown(sizes),
             *physics.lengths(found, sizes, reported.device),
         ],
@@ -63,10 +65,10 @@ def read_runs(settings: Settings) -> list[Run]:
     return runs(settings, rows(settings.reported or Reported()))
 
 
-def _against_physics(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+def _against_physics(run: Run, runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> list[Finding]:
     return [
         *physics.beyond_the_device(run, sizes, device),
-        *physics.beyond_the_batch(run),
+        *physics.beyond_the_batch(run, runs),
         *impossible_utilisation(run),
         *against_throughput(run, sizes, device),
     ]
@@ -167,7 +169,7 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
         # if steps are the same work, rounding decides which of them is first; else "none is first" is an answer, too
         if len(first) == 1 or any(same_batch(first[0], run) is False for run in first):
             best[unit] = " and ".join(f"'{run.label}'" for run in first)
-    if len(set(best.values())) < 2:
+    if len(set(best.values())) < 2 or any(other_samples(measured[0], run, [*best][-1]) for run in measured[1:]):
         return []
     text = "; ".join(f"by {unit} it is {labels}" for unit, labels in best.items())
     last = list(best)[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slowstep.audit.confounded import confounded
+from slowstep.audit.confounded import beside_the_factor, confounded
 from slowstep.audit.differences import differences
 from slowstep.audit.disputed import disputed, gains_without
 from slowstep.audit.doubts import BATCH, MICRO, OTHER_TOKENS, UNKNOWN, doubt_of, questions_of
@@ -13,16 +13,24 @@ from slowstep.audit.equal_work import FULL_LENGTH_ALIKE, OF_PRICE, equal_work, r
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
 from slowstep.audit.limits import between_steps, beyond_bound, controls
-from slowstep.audit.noise import allowed_by_rounding, interval_of_repeats, left_open_by_noise, noise_of_repeats
+from slowstep.audit.noise import (
+    SINGLE,
+    allowed_by_rounding,
+    interval_of_repeats,
+    left_open_by_noise,
+    noise_of_repeats,
+    rests_on_single_runs,
+)
 from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run, batches, unknown_differences
+from slowstep.audit.run import Run, batches
+from slowstep.audit.sample_sizes import OTHER_SAMPLES
 from slowstep.audit.stated_size import claimed, contradicts, stated_speed_up
 from slowstep.audit.time_to_result import whole_time
 from slowstep.settings.reported import Claim
 
-NO_TRAP = (UNKNOWN, BATCH, MICRO, OTHER_TOKENS)
+NO_TRAP = (UNKNOWN, BATCH, MICRO, OTHER_TOKENS, OTHER_SAMPLES)
 """Doubts under which nobody knows what counts equal work, so that no other unit is a trap."""
 
 NEVER = "; these figures are expected and were never measured"
@@ -50,15 +58,19 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     ]
     dispute = _dispute(claim, a, b, gain, stated) if gain and stated else ""
     left_open = dispute or (left_open_by_noise(gain, stated, by_repeats) if gain and stated else "")
+    single = rests_on_single_runs(a, b, gain)
+    gained = claim.factor and stated and stated.low >= 1
+    left_open = left_open or (SINGLE if single and gained else "")  # a small loss says that it costs little
     contradicted = bool(gain and stated and not dispute and contradicts(gain, stated))
     _, otherwise = _opposed_by_epochs(a, b, gain, unit)
     contradicted = contradicted and (otherwise is None or contradicts(otherwise, stated))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
-    also = unknown_differences(a, b, claim.factor)
-    if judgement is Judgement.HOLDS and also:
-        reason += f"; the two also differ in {also}"
+    if judgement is Judgement.HOLDS:
+        reason += beside_the_factor(claim, a, b)
     if judgement is Judgement.HOLDS and whole:
         reason += f"; both come to {whole.result}{_at_equal_work(claim, a, b)}"
+    if judgement is Judgement.HOLDS and single:
+        reason += f"; {SINGLE}"
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -67,6 +79,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         unit=unit,
         findings=findings,
         questions=questions_of(claim, a, b, doubt),
+        by_single_runs=single,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slowstep.audit.device_words import is_about_devices
 from slowstep.audit.differences import changed, differences
-from slowstep.audit.findings import Finding, FindingKind
+from slowstep.audit.equal_work import equal_work
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.run import Run, batches, same_devices, unknown_differences
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show_all
@@ -30,6 +32,9 @@ OTHER_STEP = 0.1
 def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
+    if not factor and not same_devices(a, b) and not is_about_devices(claim, a, b):
+        text = f"{_trained_on(b)}, and {_trained_on(a)}{_a_device(claim, a, b)}: is the claim on their number?"
+        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     if factor and not same_devices(a, b) and not all(_counts_devices(claim.factor, run) for run in (a, b)):
         text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
@@ -38,6 +43,10 @@ def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
         if before and after and before.gap(after) > OTHER_STEP:
             text = f"a step of '{b.label}' trains on {after} samples, and one of '{a.label}' on {before}"
             return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    prices = [run.solved.known.get("price_per_hour") for run in (a, b)]
+    if factor and claim.quantity == "cost" and None not in prices and not prices[0].meets(prices[1]):
+        text = f"an hour of '{b.label}' costs {prices[1]}, and one of '{a.label}' {prices[0]}"
+        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     unknown = unknown_differences(a, b, claim.factor)
     if factor and unknown:
         also = "also differ" if differ else "differ"
@@ -65,6 +74,16 @@ def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
 
 
+def beside_the_factor(claim: Claim, a: Run, b: Run) -> str:
+    """Return in words what else differs in two rows of a claim that holds: devices, prices, columns; or nothing."""
+    devices = "" if same_devices(a, b) else f", on {counted_devices(b)} and {a.devices}"
+    also = unknown_differences(a, b, claim.factor)
+    prices = [str(run.given.get("price_per_hour", "")) for run in (a, b)]
+    if claim.quantity == "cost" and all(prices) and prices[0] != prices[1]:
+        also = " and ".join(filter(None, (f"the price of an hour ({', '.join(prices)})", also)))
+    return devices + (f"; the two also differ in {also}" if also else "")
+
+
 def in_column(factor: str | None, run: Run) -> str | None:
     """Return what a column called as a factor says, also where it is read as a figure (`save_steps`); None for none."""
     given = run.given.get(factor or "")
@@ -76,6 +95,20 @@ def in_column(factor: str | None, run: Run) -> str | None:
 def _counts_devices(factor: str | None, run: Run) -> bool:
     """Return whether a factor is the number of a run's devices, as far as the two are given."""
     return factor in AS_FIGURES and in_column(factor, run) == str(run.devices)
+
+
+def _a_device(claim: Claim, a: Run, b: Run) -> str:
+    """Return in words how many times as fast one device of `b` is; empty where that does not follow."""
+    gain, unit = equal_work(a, b, claim.quantity)
+    if not gain or not unit or any("devices" not in run.solved.known for run in (a, b)):
+        return ""
+    return f"; by device it is {times((gain / (b.devices / a.devices)).middle)} as fast"
+
+
+def _trained_on(run: Run) -> str:
+    if "devices" not in run.solved.known:
+        return f"nobody says on how many devices '{run.label}' was"
+    return f"'{run.label}' was trained on {counted_devices(run)}"
 
 
 def counted_devices(run: Run) -> str:

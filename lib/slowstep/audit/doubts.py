@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
+from slowstep.audit.device_words import counted_in
 from slowstep.audit.differences import changed
 from slowstep.audit.equal_work import (
     FULL_LENGTH,
@@ -25,6 +26,8 @@ from slowstep.audit.findings import times
 from slowstep.audit.micro_batches import ACCUMULATED, makes_more_sense
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import Run, unknown_differences
+from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_of_sizes
+from slowstep.audit.short_runs import FEW_STEPS, few_steps, question_of_steps
 from slowstep.audit.stated_size import contradicts, stated_speed_up
 from slowstep.audit.time_to_result import ON_THAT, SAME_RESULT
 from slowstep.settings.reported import Claim
@@ -43,22 +46,6 @@ OF_PADDING = re.compile(
 )
 """Words of what leaves out padding and no text."""
 
-COUNTED = re.compile(
-    r"(?<![\w.])(?<!rtx )(?<!gtx )(?<!quadro )(?<!geforce )"
-    r"(\d{1,5})\s?[x×]?[\s_-]?(?:gpu|device|card|chip|node|tpu)s?(?![a-z])"
-    r"|(?:gpu|device)s?[\s_-]?([1-9]\d{0,4})(?!\d)",
-    re.IGNORECASE,
-)
-"""Words that count devices: `64 GPUs`, `run_gpu8`."""
-
-TIMES_A_DEVICE = re.compile(
-    r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?:nvidia |amd |google )?"
-    r"(?:(?:A(?:10|16|30|40|100|800|[2456]000|[45]500)|H(?:20|100|200|800)|B[123]00|V100|P(?:4|40|100)|T4|"
-    r"L(?:4|20|40)|GH200|GB[23]00|MI\d{2,3})(?!\d)|RTX|GTX|Quadro|TPU|GPU)",
-    re.IGNORECASE,
-)
-"""A number of devices before their name. `4x T5 layers` and `2 x L2 norm` count no devices."""
-
 COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[,;)]|\.(?!\d)|$))", re.IGNORECASE)
 """A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
 
@@ -69,6 +56,8 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
         return CUT
     if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
         return PADDED
+    if gain and (other := other_samples(a, b, unit)):
+        return other
     if tokens_disagree(a, b) and not _padding_explains(a, b) and not _epochs_decide(claim, a, b):
         by_tokens = read_from("tokens_per_second", a, b)
         also = f", and in tokens/s it is {times(by_tokens.middle)} as fast" if by_tokens else ""
@@ -85,7 +74,8 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     if gain and (other := by_micro_batches(a, b, gain, unit)) and not _both_deny(claim, gain, other):
         return f"{MICRO}, and if they are it is {times(other.middle)} as fast"
     differ = changed(a.settings, b.settings).keys()
-    return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+    of_batch = _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+    return of_batch or (few_steps(a, b, unit) if gain else "")
 
 
 def by_micro_batches(a: Run, b: Run, gain: Figure, unit: str) -> Figure | None:
@@ -136,12 +126,6 @@ def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
     return len(set().union(*counts)) > 1 and all(_of_one_device(r) for r in (a, b))
 
 
-def counted_in(words: str) -> set[str]:
-    """Return the numbers of devices that words tell."""
-    found = {number for each in COUNTED.findall(words) for number in each if number}
-    return found | {*TIMES_A_DEVICE.findall(words)}
-
-
 def _of_one_device(run: Run) -> bool:
     each = [q.removesuffix(OF_A_DEVICE) for q in run.given if q.endswith(OF_A_DEVICE)]
     return bool(each) and "devices" not in run.given and run.given.keys().isdisjoint(each)
@@ -177,6 +161,10 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"Did '{a.label}' and '{b.label}' come to the same loss or accuracy?")
     if doubt == PADDED:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
+    if doubt.startswith(OTHER_SAMPLES):
+        found.append(question_of_sizes(a, b))
+    if doubt.startswith(FEW_STEPS):
+        found.append(question_of_steps(a, b))
     if doubt.startswith(BATCH):
         found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
     if doubt.startswith(MICRO):

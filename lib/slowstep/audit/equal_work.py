@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import TEXT, Run, batches
+from slowstep.audit.sample_sizes import lengths_say_why
 
 WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
 """Speeds and times; the more equal the work that they count, the earlier they come. An epoch is the same data."""
@@ -182,7 +183,7 @@ def tokens_disagree(a: Run, b: Run) -> bool:
     each = [r.solved.known.get("tokens_per_sample") for r in (a, b)]
     if None in each or a.packed or b.packed or (a.length and b.length and a.length != b.length):
         return False
-    if not a.length and not b.length and padding_differs(a, b):
+    if (not a.length and not b.length and padding_differs(a, b)) or lengths_say_why(a, b):
         return False
     follow = not any("tokens_per_sample" in r.given for r in (a, b))
     return follow and all(tokens.bounded for tokens in each) and each[0].gap(each[1]) > OTHER_TEXT

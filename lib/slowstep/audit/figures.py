@@ -23,6 +23,9 @@ DIGITS = rf"(?:[1-9]\d{{0,2}}(?:(?:,\d{{3}})+|(?:{SPACE}\d{{3}})+)|\d+)?(?:\.\d+
 NUMBER = re.compile(rf"([~≈]?)\s*([-+]?)({DIGITS})\s*([kKmMbB]?)\s*[x×%]?")
 SPREAD = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(.+)")
 RANGE = re.compile(r"(.*?\d[kKmMbB]?)\s*(?:-|–|to)\s*([~≈]?\d.*)")
+OF_SEVERAL = re.compile(r"±|\+/-|\bn ?= ?(?!1\b)\d|\b(?!1 )\d{1,4} (?:runs|seeds|repeats|trials)\b", re.IGNORECASE)
+"""What stands beside a number that is the middle of several: a spread, or how many they are."""
+
 COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+(?![\d,.])")
 """Numbers with a comma that could be a decimal point: 0,281 and 1,5 always, 1,281 unless it separates thousands."""
 
@@ -110,6 +113,11 @@ class Figure:
 
     def __str__(self) -> str:
         return shown(self.middle)
+
+
+def says_spread(text: object) -> bool:
+    """Return whether a reported number is the middle of several, by the spread or the number of them beside it."""
+    return bool(OF_SEVERAL.search(str(text)))
 
 
 def roughly(figure: Figure) -> Figure:

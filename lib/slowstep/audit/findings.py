@@ -67,6 +67,8 @@ class Judged:
     findings: Sequence[Finding] = field(default_factory=list)
     questions: Sequence[str] = field(default_factory=list)
     """Questions whose answers would decide the claim."""
+    by_single_runs: bool = False
+    """True if its effect is as small as what lies between two runs of one configuration, and nothing was repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +104,13 @@ class Audit:
 
     @property
     def first_questions(self) -> list[str]:
-        """Return the first questions to ask: those on the whole report, and two on each claim that is undecided."""
-        undecided = (c for c in self.claims if c.judgement is Judgement.UNDECIDED)
-        return list(dict.fromkeys([*self.questions, *(q for c in undecided for q in c.questions[:2])]))
+        """Return the first questions to ask: those on the whole report, and two on each claim that is undecided.
+
+        Of one that holds by single runs it is the last one, on how often they were measured.
+        """
+        undecided = (q for c in self.claims if c.judgement is Judgement.UNDECIDED for q in c.questions[:2])
+        holds = (c for c in self.claims if c.judgement is Judgement.HOLDS and c.by_single_runs)
+        return list(dict.fromkeys([*self.questions, *undecided, *(q for c in holds for q in c.questions[-1:])]))
 
     @property
     def everything(self) -> list[Finding]:

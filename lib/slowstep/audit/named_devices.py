@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slowstep.audit.doubts import counted_in
+from slowstep.audit.device_words import counted_in
 from slowstep.audit.figures import exact
 from slowstep.audit.run import Run
 

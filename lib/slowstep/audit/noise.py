@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 
 from slowstep.audit.equal_work import WORK, faster_is_less
@@ -24,10 +25,19 @@ SURE = 0.5
 DIGIT = 0.005
 """The share by which a ratio may be off that is told with two decimals."""
 
+OF_RUNS = 0.05
+"""The share by which runs of one configuration differ often: on other nodes, at another time, in another order. Each
+of these alone made that much in the reports and the measurements that the kit was made from."""
+
+SINGLE = "each was measured once, and such runs often differ by up to 5 %"
+
 FIGURES_ALLOW = "as they are given, the figures allow anything from {} to {}"
 
 REPEATED = ("seconds_per_step", *WORK)
 """Figures whose repeats are used to judge noise."""
+
+COUNTS_REPEATS = re.compile(r"(?:(?:num|number of|no\.?|#)[ _]?)?(?:runs|repeats|repetitions|reps|seeds|trials)|n")
+"""Headers of columns that say how often each row was measured."""
 
 LARGEST_LOG = 100.0
 """The logarithm of the largest ratio that is told."""
@@ -87,6 +97,19 @@ def left_open_by_noise(gain: Figure, stated: Figure, by_repeats: Figure | None) 
         within = math.log(gain.high / gain.low) / 2 <= room
     what = "rounding allows" if by_repeats is None else "the repeats allow"
     return "" if within else f"{what} anything from {times(gain.low)} to {times(gain.high)}"
+
+
+def rests_on_single_runs(a: Run, b: Run, gain: Figure | None) -> bool:
+    """Return whether a gain is as small as what lies between runs of one configuration, and nothing was repeated."""
+    if gain is None or gain.middle <= 0 or a.projected or b.projected:
+        return False
+    repeated = any(run.repeats or run.with_spread or _counts_repeats(run) for run in (a, b))
+    return not repeated and abs(math.log(gain.middle)) < math.log(1 + OF_RUNS)
+
+
+def _counts_repeats(run: Run) -> bool:
+    """Return whether a column says how often a row was measured."""
+    return any(COUNTS_REPEATS.fullmatch(name.strip().lower()) and value > 1 for name, value in run.beside.items())
 
 
 def interval_of_repeats(a: Run, b: Run, gain: Figure) -> Figure | None:

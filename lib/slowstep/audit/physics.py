@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,22 +53,44 @@ PADDED = 0.05
 """The share by which a sample may be longer than its `max_length`, as padding may fill it up to a round number."""
 
 
-def beyond_the_batch(run: Run) -> list[Finding]:
-    """Find more tokens in a step than its samples can have, where all that makes up a step is given."""
-    too_many, _ = _more_than_the_batch(run)
-    if not too_many or not _knows_its_parts(run):
+PAIR, SEVERAL = 2, 4
+"""The most sequences of a sample, as a pair of a chosen and a rejected answer has, and of one whose words say more."""
+
+ALIKE = 1.5
+"""How many times as many tokens for its length a sample of one row may have as one of another row on the same data."""
+
+OF_SEVERAL = re.compile(
+    r"\b(?:[dko]po|ipo|orpo|simpo|rewards?|preferences?|pair\w*|siamese|(?:bi|dual|cross)-?encoders?|clip|contrastive|"
+    r"triplets?|negatives?|retriev\w*|embedd\w*|m?t5|bart|seq2seq|encoder|multiple[ -]choice)\b",
+    re.IGNORECASE,
+)
+"""Words of trainings whose samples are several sequences: pairs, triplets, answers to choose from."""
+
+
+def beyond_the_batch(run: Run, runs: Sequence[Run]) -> list[Finding]:
+    """Find more tokens in a step than its samples can have, where all that makes up a step is given.
+
+    None are found where all `runs` have as many more, as if each sample were several sequences.
+    """
+    too_many, _, sequences = _more_than_the_batch(run)
+    if not too_many or (sequences and _are_alike(runs)) or not _knows_its_parts(run):
         return []
     text = f"{too_many}: the speed, the batch or the length is not what is given"
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 
 
 def batches_that_hold(runs: Sequence[Run]) -> list[str]:
-    """Ask about devices and accumulation where a step has more tokens than the samples of one batch can have."""
-    asked = [(run, *_more_than_the_batch(run)) for run in runs if not run.projected and not _knows_its_parts(run)]
+    """Ask about devices and accumulation where a step has more tokens than the samples of one batch can have.
+
+    Where these are known, a sample may be several sequences.
+    """
+    asked = [(run, *_more_than_the_batch(run)) for run in runs if not run.projected]
     return [
-        f"Was '{run.label}' trained on {times_as_many} devices, or were batches accumulated? {too_many}"
-        for run, too_many, times_as_many in asked
-        if too_many
+        f"Has a sample of '{run.label}' {sequences} sequences, as a pair of answers has? {too_many}"
+        if _knows_its_parts(run)
+        else f"Was '{run.label}' trained on {times_as_many} devices, or were batches accumulated? {too_many}"
+        for run, too_many, times_as_many, sequences in asked
+        if too_many and (not _knows_its_parts(run) or (sequences and _are_alike(runs)))
     ]
 
 
@@ -77,23 +100,41 @@ def _knows_its_parts(run: Run) -> bool:
     return each or "samples_per_step" in run.given
 
 
-def _more_than_the_batch(run: Run) -> tuple[str, str]:
-    """Return in words that a step has more tokens than its samples can have, and how many batches would hold them.
+def _are_alike(runs: Sequence[Run]) -> bool:
+    """Return whether the samples of all rows of known parts have about as many tokens for their length."""
+    each = [held.middle for run in runs if run.measured and _knows_its_parts(run) and (held := _tokens_held(run))]
+    return not each or max(each) <= ALIKE * min(each)
 
-    Both are empty where it has not, or where that is not known. Tokens of a sample that were counted may be those of
-    the text before it was cut.
+
+def _tokens_held(run: Run) -> Figure | None:
+    """Return the tokens of a step by those that its samples can have; None where that is not known.
+
+    Tokens of a sample that were counted may be those of the text before it was cut.
     """
     known, length = run.solved.known, run.length
     packed = run.settings.effective_batch_size * run.copies if run.says_batch and run.copies else None
     tokens, samples = known.get("tokens_per_step"), packed if run.packed else known.get("samples_per_step")
     if not length or not tokens or not samples or "tokens_per_sample" in run.given or samples.low <= 0:
-        return "", ""
-    held = tokens / (samples * length)
-    if held.low <= 1 + PADDED:
-        return "", ""
+        return None
+    return tokens / (samples * length)
+
+
+def _more_than_the_batch(run: Run) -> tuple[str, str, int]:
+    """Return in words that a step has more tokens than its samples can have, and how many batches would hold them.
+
+    The third is the number of sequences a sample that would hold them; 0 if those are more than samples have. All are
+    empty where a step has no more, or where that is not known.
+    """
+    held = _tokens_held(run)
+    if not held or held.low <= 1 + PADDED:
+        return "", "", 0
+    tokens, length = run.solved.known["tokens_per_step"], run.length
+    samples = tokens / held / length
     batches, whole = f"{held.middle:.0f}", abs(held.middle / round(held.middle) - 1) < PADDED
     text = f"{tokens} tokens a step are more than {samples} samples of at most {length} tokens have"
-    return text, batches if whole and batches != "1" else "several"
+    sequences = 0 if run.packed else math.ceil(held.low / (1 + PADDED))
+    most = SEVERAL if any(map(OF_SEVERAL.search, (run.label, *run.unknown.values(), *run.remarks))) else PAIR
+    return text, batches if whole and batches != "1" else "several", sequences if sequences <= most else 0
 
 
 def weight_bytes(run: Run, sizes: Sizes) -> float:
@@ -137,13 +178,26 @@ def _beyond_memory(run: Run, sizes: Sizes | None, device: str | None) -> list[Fi
     alone = run.devices.high <= 1 and not run.elsewhere
     for name in (n for n in ("memory_allocated_gib", "memory_reserved_gib", "memory_used_gib") if n in run.given):
         used, what = run.given[name], BESIDE[name]
-        if peak and peak.memory and used.low > peak.memory * DECIMAL:
+        if peak and peak.memory and used.low > peak.memory * DECIMAL * max(1.0, run.devices.high):
             found.append(f"{used} {what} are more than the {peak.memory:g} GB that {device} has")
         elif sizes and alone and used.high * 2**30 < weight_bytes(run, sizes):
             found.append(
                 f"{used} {what} are less than the {weight_bytes(run, sizes) / 2**30:.3g} GiB of the weights alone"
             )
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
+
+
+def of_all_devices(runs: Sequence[Run], device: str | None) -> list[str]:
+    """Ask about memory that is more than one device has and that all of a row's devices can hold."""
+    peak = peak_of(device)
+    most = peak.memory * DECIMAL if peak and peak.memory else math.inf
+    each = [(run, name) for run in runs for name in run.given if name.startswith("memory_")]
+    return [
+        f"Are the {run.given[name]} {BESIDE[name]} of '{run.label}' those of all its {run.devices} devices? One has "
+        f"{peak.memory:g} GB"
+        for run, name in each
+        if most < run.given[name].low <= most * run.devices.high
+    ]
 
 
 def _beyond_compute(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:

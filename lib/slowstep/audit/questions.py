@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
+from slowstep.audit.arithmetic import loads_beside
 from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps
 from slowstep.audit.differences import changed
 from slowstep.audit.figures import exact
@@ -33,9 +34,11 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
     """Return the questions on the whole report. Those on a claim are in its judgement."""
     return [
         *(_tokenising(runs) if described(settings) else []),
+        *_loading(runs),
         *_starting(runs),
         *_alike(runs),
         *_devices(runs),
+        *_nodes(runs),
         *named_devices(runs),
         *_micro_batches(runs),
         *_split(runs),
@@ -67,6 +70,12 @@ def _tokenising(runs: Sequence[Run]) -> list[str]:
                 "it is drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
             ]
     return []
+
+
+def _loading(runs: Sequence[Run]) -> list[str]:
+    """Ask about loaders whose time is more than the step has left beside its other phases."""
+    each = [words for words in map(loads_beside, runs) if words]
+    return [f"Are {each[0]} hidden behind its steps, or waited for?"] if each else []
 
 
 def _starting(runs: Sequence[Run]) -> list[str]:
@@ -105,6 +114,18 @@ def _devices(runs: Sequence[Run]) -> list[str]:
         f"Was '{label}' trained on {c.devices} devices? {TITLES[c.quantity]} is {c.given}, and would be {c.follows} on "
         "one"
         for label, c in fits.items()
+    ]
+
+
+def _nodes(runs: Sequence[Run]) -> list[str]:
+    """Ask about costs that fit if the price of an hour is that of a node of several devices."""
+    counted = [(r, r.given["devices"].middle) for r in runs if "devices" in r.given]
+    fits = [(r, n, c) for r, n in counted for c in r.solved.contradictions if c.devices]
+    asked = [(r, n / max(c.ratio, 1 / c.ratio), c) for r, n, c in fits if max(c.ratio, 1 / c.ratio) < 0.9 * n]
+    return [
+        f"Is the price of an hour of '{r.label}' that of a node of {each:.0f} devices? Its {TITLES[c.quantity]} is "
+        f"{c.given}, and would be {c.follows} for one"
+        for r, each, c in asked
     ]
 
 

@@ -281,13 +281,18 @@ FITS = 0.03
 def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_file: bool) -> int:
     """Return the number of devices that would explain a contradiction; 0 if none would, or if they were counted.
 
-    - If they were counted, they explain a cost that is that of all while the price is that of one, or the reverse.
+    - If they were counted, they explain a cost that is that of all while the price is that of one or of a node, or the
+      reverse.
     - If not, so many devices would explain a throughput so many times that of one device's settings. In a file that a
       run left they would explain so many times fewer steps or seconds.
     """
     if devices := reported.get("devices"):
         of_price = {"cost", "price_per_hour"} <= c.among and devices.bounded
-        explains = of_price and any(each.meets(c.given) for each in (c.follows * devices, c.follows / devices))
+        # a price may be that of a device, or of a node of several
+        ratio = max(c.ratio, 1 / c.ratio) if of_price and c.ratio else 0.0
+        nodes = round(ratio) if 1 < ratio <= devices.middle else 0
+        many = [devices, *([exact(nodes)] if nodes > 1 and round(devices.middle) % nodes == 0 else [])]
+        explains = of_price and any(each.meets(c.given) for n in many for each in (c.follows * n, c.follows / n))
         return round(devices.middle) if explains else 0
     if "samples_per_step" in reported or c.follows.low <= 0 or c.given.low <= 0:
         return 0

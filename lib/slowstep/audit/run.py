@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull
+from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull, says_spread
 from slowstep.audit.micro_batches import in_steps, with_micro_batches
 from slowstep.audit.model_parallel import copies_of, names_a_way
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
@@ -111,6 +111,12 @@ class Run:
     """Cells of its table that may say how it was made and were not read, by column."""
     beside: Mapping[str, float]
     """Numbers beside its figures that were not read, by column."""
+    remarks: Sequence[str]
+    """Words of its table that differ between repeats of one measurement, such as notes."""
+    with_spread: bool
+    """True if a spread, or how often it was measured, stands beside one of its figures."""
+    rests_on: Mapping[str, float]
+    """The `steps` and the `seconds` that its pace rests on, and the steps that were `planned`, as far as known."""
     bases: Sequence[str]
     """Ratios to another row that its table does not state for it, as for the row that they are to."""
     left_open: Sequence[str]
@@ -316,6 +322,9 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         unread=[name for name in row.unread if not names_a_way(name)],
         unknown=row.unknown,
         beside=row.beside,
+        remarks=row.remarks,
+        rests_on=row.rests_on,
+        with_spread=row.with_spread or (not row.place and any(map(says_spread, row.figures.values()))),
         bases=row.bases,
         left_open=row.questions,
         of_table=row.of_table,

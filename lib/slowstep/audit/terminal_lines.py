@@ -14,6 +14,7 @@ from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.noise import width_of
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import same_devices, unknown_differences
+from slowstep.audit.short_runs import few_steps
 from slowstep.settings.reported import Claim
 from slowstep.text.sentences import sentence
 from slowstep.text.visible import visible
@@ -63,14 +64,15 @@ def compared(audit: Audit) -> list[str]:
         claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
         doubts = [width_of(first, run, gain), doubt_of(claim, first, run, gain, unit), disputed(first, run, gain)]
         doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
+        doubts += [few_steps(first, run, unit)]
         beside = [beside_steps(r)[0] for r in (first, run)]
         doubts += [] if all(beside) else beside  # what both have is no reason to doubt a difference
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
         devices = "" if same_devices(first, run) else f", on {counted_devices(run)} and {first.devices}"
         unknown = unknown_differences(first, run)
-        if unknown:
+        if unknown and not any(unknown.removesuffix(", which was not read") in doubt for doubt in doubts):
             doubts.append(f"they differ in {unknown}")
-        elif not devices and not changed(first.settings, run.settings):
+        elif not unknown and not devices and not changed(first.settings, run.settings):
             doubts.append("which settings differ is not given")
         text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' {read_by(unit)}{devices}"
         found.append(visible("; ".join([text, *dict.fromkeys(filter(None, doubts))])))

@@ -31,6 +31,11 @@ class Row:
     """Numbers of its table that were not read, by column: what a ratio may be to."""
     remarks: list[str] = field(default_factory=list)
     """Words of its table that differ between repeats of one measurement, such as notes."""
+    rests_on: dict[str, float] = field(default_factory=dict)
+    """The `steps` and the `seconds` that its pace rests on, and the steps that were `planned`, as far as its file says
+    them."""
+    with_spread: bool = False
+    """True if a spread, or how often it was measured, stands beside one of its figures (`2.1 ± 0.05`, `n=3`)."""
     bases: list[str] = field(default_factory=list)
     """Ratios to another row that its table does not state for it (`baseline`, `-`), as for the row that they are to."""
     questions: list[str] = field(default_factory=list)

@@ -6,14 +6,15 @@ import codecs
 import functools
 import html
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
 from slowstep.audit.read.durations import duration
 from slowstep.audit.read.few_steps import OF_MIDDLE, of_few
-from slowstep.audit.read.other_work import OF_EVALUATION
+from slowstep.audit.read.header_scales import scaled
+from slowstep.audit.read.other_work import OF_EVALUATION, OF_LOADING
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
@@ -29,6 +30,9 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
     *("current", "curr", "running", "in"),
 }
 """Words of a header that change nothing about its unit."""
+
+ONE_TIME = {"record", "item", "example", "ex"}
+"""Things that are samples in a ratio, and something else beside `time` alone: the time of a record is the best one."""
 
 BEHIND = re.compile(r" (?:total|overall|global|train|training)$")
 """Words behind a unit that change nothing about it: `img/s total`."""
@@ -55,6 +59,7 @@ ALIASES = (
     | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
     | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency"), "scaling_efficiency")
     | {f"{of} {b}": "samples_per_step" for of in ("global", "effective", "eff.", "eff", "total") for b in BATCHES}
+    | dict.fromkeys(("num epochs", "n epochs", "number of epochs", "# epochs"), "epochs")
     | dict.fromkeys(("$/hour", "$/h", "$/hr", "usd/hour", "usd/h", "price/hour", "price/h"), "price_per_hour")
 )
 """Headers that name a figure in other words than the kit's."""
@@ -123,7 +128,8 @@ NAMES_OF_SETTINGS = (
 """Headers that name a setting in other words than transformers."""
 
 LENGTHS = {"seq len", "seqlen", "seq length", "sequence len", "sequence length", "max seq len", "max seq length"} | {
-    *("max sequence length", "context length", "context len", "context size", "ctx len", "block size", "max len")
+    *("max sequence length", "context length", "context len", "context size", "ctx len", "block size", "max len"),
+    *("context window", "ctx length", "ctx size", "n ctx", "max seqlen"),
 }
 """Headers that name the most tokens of a sample (`max_length`) in other words."""
 
@@ -163,6 +169,12 @@ ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{1,5});")
 
 NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan")
 """Cells without a figure in a column of figures."""
+
+NOT_YET = ("tbd", "tba", "todo", "?", "pending", "running", "wip")
+"""Cells of figures that are still to be measured."""
+
+BETTER = re.compile(r"\s*(?:[(\[]\s*)?[↑↓⬆⬇⇧⇩]+\s*(?:[)\]])?$")
+"""An arrow at the end of a header, which says what is better."""
 
 
 class Unreadable(ValueError):
@@ -230,7 +242,7 @@ MEASURED = ("figure", "timed", "phase")
 
 def column(header: str, settings: set[str]) -> Column:
     """Return the meaning of a column by the words and the unit of its header; `settings` are the known settings."""
-    text = re.sub(r"\s+", " ", plain(header).lower())
+    text = BETTER.sub("", re.sub(r"\s+", " ", plain(header).lower()))
     name = text.replace(" ", "_")
     if text in LABELS | RUN_NAMES:
         return Column("label")
@@ -250,7 +262,7 @@ def column(header: str, settings: set[str]) -> Column:
     bracketed = _bracketed(text)
     rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
     words = re.split(r"[\s_]+", rest.replace("/", " / "))
-    if OF_EVALUATION.search(rest) or OF_EVALUATION.search(bracketed):  # no speed of training
+    if any(map(OF_EVALUATION.search, (rest, bracketed))) or OF_LOADING.search(bracketed):  # no speed of training
         return Column("open")
     if of_few(bracketed):
         return Column("open")
@@ -304,11 +316,7 @@ def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
         found = ratio(" ".join(words))
         words = words[1:] if words[0].rstrip(":,") in DESCRIBED else []
     found = found or ratio(BEHIND.sub("", rest))
-    many = re.fullmatch(r"(?:in |[x×] ?)?(k|thousands?|m|millions?|1e3|1e6|10\^3|10\^6|1,?000|1,?000,?000)", bracketed)
-    if found and many:
-        million = many[1].startswith("m") or many[1].endswith("6") or many[1].count("0") == 6
-        return replace(found, scale=found.scale * (1e6 if million else 1e3))
-    return found
+    return scaled(found, bracketed) if found else None
 
 
 def _timed(unit: str, words: list[str]) -> Unit | None:
@@ -320,6 +328,8 @@ def _timed(unit: str, words: list[str]) -> Unit | None:
         *words, unit = words
     said = " ".join(w for w in words if w not in DESCRIBED | TIMED_WORDS)
     thing = re.sub(r"^(?:time)?\s*(?:/|per\b)\s*", "", said.replace("time/", "/")).strip()
+    if thing in ONE_TIME and "/" not in said and "per" not in said.split():
+        return None
     several = re.fullmatch(r"(?:it|s|[a-z]+[^s])s", thing) and THINGS.get(thing) and not said.startswith(("/", "per"))
     found = ratio(f"{unit}/{thing}") if unit in TIMES and thing and not several else None
     return found if found and found.quantity.startswith("seconds_per") else None
@@ -342,7 +352,7 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
     lasting, found = duration(text, held.name) if timed else None, CELL.match(text)
     if not lasting and (not found or not text):
-        if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
+        if held.kind in MEASURED and text.lower() not in (*NOTHING, *NOT_YET) and not OUT_OF_MEMORY.search(text):
             raise ValueError(f"expected a number, found '{text}'")
         return None
     number, tail = lasting or found.groups()

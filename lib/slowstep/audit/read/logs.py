@@ -20,7 +20,7 @@ from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
 from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
-from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
+from slowstep.audit.read.spoken_speeds import SPEEDS, Spoken, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import MICRO_BATCH
@@ -69,6 +69,15 @@ class Training:
         return max(1, OFF * self.total)
 
     @property
+    def rests_on(self) -> dict[str, float]:
+        """Return how many steps its bars show, in how many seconds, and how many they go up to."""
+        if self.stretches[0].counts != "step":
+            return {}
+        steps = sum(stretch.covered for stretch in self.stretches)
+        seconds = sum(epoch[-1].elapsed[-1] for epoch in self.epochs)
+        return {"steps": steps, "seconds": seconds, "planned": max(self.total, steps)}
+
+    @property
     def epochs(self) -> list[list[Stretch]]:
         """Return the bars from each beginning to the next; if there are several, each is an epoch."""
         found: list[list[Stretch]] = []
@@ -104,13 +113,25 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
     left_out, own = _with_ends(trainings, ends)
     found = [_row(training, end, known) for training, end in own]
+    rests_on = [{} if row[0] is end else training.rests_on for row, (training, end) in zip(found, own, strict=True)]
     if found and left_out:
         found[0][1].append(left_out)
     words = [_step_word(training) for training, _ in own]
-    found = found or [(figures, []) for _, figures in ends] or [_spoken(path, log, beside_box)]
+    found = found or [(figures, []) for _, figures in ends]
+    if not found:
+        spoken = _spoken(path, log, beside_box)
+        found, rests_on = [(spoken.figures, spoken.questions)], [{"steps": spoken.steps} if spoken.steps else {}]
+    parts = zip_longest(found, rests_on, words)
     return [
-        {"label": path.stem, "figures": figures, "place": str(path), "questions": questions, "step_word": word}
-        for (figures, questions), word in zip_longest(found, words, fillvalue="")
+        {
+            "label": path.stem,
+            "figures": row[0],
+            "place": str(path),
+            "questions": row[1],
+            "rests_on": steps or {},
+            "step_word": word or "",
+        }
+        for row, steps, word in parts
     ]
 
 
@@ -183,11 +204,11 @@ def _counts_all(end: dict[str, Any], training: Training) -> bool:
     return math.isfinite(steps_of(end)) and counts_as_many(end, training.total, of_epoch, OFF)
 
 
-def _spoken(path: Path, log: Scanned, beside_box: bool) -> tuple[dict[str, Any], list[str]]:
+def _spoken(path: Path, log: Scanned, beside_box: bool) -> Spoken:
     """Return the speeds that lines say in words, and questions; Unreadable, with what was found, if they say none."""
     spoken = spoken_speeds(line for line in lines_of(path) if not (beside_box and IN_BOX.match(line)))
     if any(map(SPEEDS.fullmatch, spoken.figures)):
-        return spoken.figures, spoken.questions
+        return spoken
     names = list(dict.fromkeys(repr(stretch.name) if stretch.name else "without a name" for stretch in log.stretches))
     bars = f"no bar of tqdm over training steps (but bars {', '.join(names[:MANY])})" if names else ""
     unclear = [*(f"It has {text}" for text in spoken.unclear.values()), *map(capitalised, spoken.questions)]
@@ -238,6 +259,9 @@ def _own(inner: Sequence[Stretch], counted: bool, ended: bool) -> list[Stretch]:
     # a longer bar that is named as a training's is one, and what has no name beside it is a sampling or an evaluation
     longest = max((s.total for s in nameless), default=0)
     own = named if max((s.total for s in named), default=0) > longest else nameless
+    with_loss = {s.name for s in named if s.shows_loss}
+    if with_loss and not ended and not any(s.shows_loss for s in nameless):  # whatever its length
+        own = [s for s in named if s.name in with_loss]
     own = own or [s for s in by_steps if _of_training(s.name, counted)]
     # Trainer's own bar counts steps, and one of samples beside its last words is of what came before
     own = own or [s for s in inner if _of_training(s.name) and not ended]

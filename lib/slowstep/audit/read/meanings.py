@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from slowstep.audit.figures import parse
 from slowstep.audit.read.cells import Cell, bare, by_column
 from slowstep.audit.read.clocks import passed_in
 from slowstep.audit.read.columns import (
@@ -16,6 +17,7 @@ from slowstep.audit.read.columns import (
     NoFigures,
     Unreadable,
     column,
+    figure,
     plain,
     setting_called,
 )
@@ -48,6 +50,9 @@ KEYS = {name for section in SECTIONS.values() for name in section.fields()} | {"
 
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
+
+BARE_STEP = re.compile(r"step ?[(\[][^)\]]+[)\]]|step[ _](?:ms|s)", re.IGNORECASE)
+"""A header `step (ms)`, which may be that of the optimizer beside columns of passes."""
 
 STATISTIC_BEHIND = re.compile(r"(?P<before>.*\w[)\]]?)[ _](?:avg|average|mean|med|median|max|std|p\d\d)")
 MINIMUM = re.compile(r"(?P<before>.*\w[)\]]?)(?:[ _]min| ?[(\[]min[)\]])")
@@ -105,16 +110,49 @@ def named_once(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]:
     return ignored(held, own) if others else list(held)
 
 
-def with_optimizer(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]:
-    """Return the columns with the optimizer's step as its phase where others are phases, too."""
+def with_optimizer(
+    held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]
+) -> tuple[list[Column], str]:
+    """Return the columns with the optimizer's step as its phase where others are phases, too; and what to say of it.
+
+    A column `step` is that where it takes less than one of the passes in each row, as DeepSpeed calls it.
+    """
     if not any(one.kind == "phase" for one in held):
-        return list(held)
-    return [
+        return list(held), ""
+    texts = by_column(header, body)
+    short = _shorter_than_passes(held, header, texts)
+    found = [
         Column("phase", "optimizer", one.scale)
-        if one.kind == "figure" and OPTIMIZER_STEP.match(plain(cell[0]))
+        if i == short or (one.kind == "figure" and OPTIMIZER_STEP.match(plain(cell[0])))
         else one
-        for one, cell in zip(held, header, strict=True)
+        for i, (one, cell) in enumerate(zip(held, header, strict=True))
     ]
+    name = plain(header[short][0]) if short is not None else ""
+    return (
+        found,
+        f"'{name}' is less than a pass, so it is taken for the optimizer's: say the whole step" if name else "",
+    )
+
+
+def _shorter_than_passes(held: Sequence[Column], header: Sequence[Cell], texts: Sequence[Sequence[str]]) -> int | None:
+    """Return the column `step` whose times are below those of a forward or backward pass in each row; None for none."""
+    passes = [i for i, one in enumerate(held) if one.kind == "phase" and one.name in ("forward", "backward")]
+    steps = [i for i, one in enumerate(held) if one.name == "seconds_per_step" and one.kind == "figure"]
+    others = any(one.kind == "phase" and one.name == "optimizer" for one in held)
+    if not passes or len(steps) != 1 or others or not BARE_STEP.fullmatch(plain(header[steps[0]][0])):
+        return None
+    each = [[_seconds(text, held[i]) for text in texts[i]] for i in (*steps, *passes)]
+    rows = [row for row in zip(*each, strict=True) if None not in row]
+    return steps[0] if rows and all(0 < row[0] < max(row[1:]) for row in rows) else None
+
+
+def _seconds(text: str, held: Column) -> float | None:
+    """Return the time that a cell of a column of times says; None for another text."""
+    try:
+        found = figure(text, held)
+        return parse(found[1]).middle if found else None
+    except ValueError:
+        return None
 
 
 def named_by_ids(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]:

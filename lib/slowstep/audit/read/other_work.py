@@ -34,6 +34,9 @@ OF_EVALUATION = re.compile(
 LETTERS = ("val", "dev", "test", "inference", "decode", "prefill", "generation", "loading")
 """What each of those words holds, in lower case."""
 
+OF_LOADING = re.compile(r"\b(?:data ?load\w*|loaders?|input pipeline|io|i/o)\b", re.IGNORECASE)
+"""Words in brackets behind a speed that is of loading alone."""
+
 OF_TRAINING = re.compile(rf"{BEGINS}(?:pre-?|re-?)?train(?:s|ed|ing)?{ENDS}", re.IGNORECASE)
 """Words that train."""
 

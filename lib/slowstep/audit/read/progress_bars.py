@@ -44,6 +44,11 @@ BAR = re.compile(
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
 
+POSTFIX = re.compile(
+    r"[^\]\r\n|]{0,200}?(?<![a-z_/.])(?:(?:train|step|batch|avg|mean|ema|total)\w{0,10}[_ /.])?loss\s?[=:]",
+    re.IGNORECASE,
+)
+"""What stands behind the pace of a bar that shows a training's loss: ` lr=1e-5, step_loss=0.0312]`."""
 OF_LIGHTNING = re.compile(r"[^\]\r\n]{0,200}?\bv_num=")
 """What Lightning shows behind the pace of its bars, which count the batches of a loader."""
 
@@ -115,6 +120,7 @@ def scan(path: Path, with_metrics: bool = True) -> Scanned:
             pace = pace_of(found["pace"] or found["bare_pace"], found["unit"] or found["bare_unit"])
             if pace and head is not None:
                 _add(stretches, found, bar_name(head, prefixes or (), with_metrics), began, pace)
+                stretches[-1].shows_loss |= found[0].endswith(",") and bool(POSTFIX.match(buffer, found.end()))
                 stretches[-1].of_batches |= bool(OF_LIGHTNING.match(buffer, found.end()))
         position = max(0, ends_from - began)
         while (match := END_WORD.search(buffer, position)) and match.start() < whole:

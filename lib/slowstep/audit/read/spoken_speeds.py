@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slowstep.audit.read.columns import Column, column, figure
 from slowstep.audit.read.courses import middle
+from slowstep.audit.read.line_sources import LineSources, StepCount, far_apart
 from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.other_work import (
     MESSAGE_BEFOREHAND,
     OF_TRAINING,
+    PROGRAM,
     evaluates,
     evaluates_last,
     prepares,
@@ -117,6 +119,7 @@ WHOSE_WORK = "is it of training, or of what is done before it?"
 OF_ANOTHER_DEED = "is it of training?"
 WHETHER_OF_ALL = "is it the speed of the whole training?"
 OF_AN_EVALUATION = "it is of an evaluation"
+OF_OTHER_LINES = "is it of training, whose lines stand apart from these?"
 
 OF_THE_START = re.compile(
     r"warm(?:ing|ed)?[-_ ]?up|\bcompil|\bfirst (?:step|iter|batch|epoch)|\bcalibrat|\bprofil|\bsanity", re.IGNORECASE
@@ -173,6 +176,8 @@ class Spoken:
     """Names of speeds that could mean several things, or have no unit, each with what was found and the question."""
     questions: list[str] = field(default_factory=list)
     """Questions about quantities that are said in several ways."""
+    steps: int = 0
+    """How many steps its lines count; 0 if they count none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +190,8 @@ class Said:
     known: tuple[str, str] | None = None
     """The quantity and its number in the kit's own unit; None where that is not clear."""
     question: str = ""
+    at: int = -1
+    """The number of its line."""
 
 
 def spoken_speeds(lines: Iterable[str]) -> Spoken:
@@ -194,6 +201,9 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
     of_steps: set[tuple[str, str]] = set()
     shown: dict[tuple[str, str], str] = {}
     of_agents = 0
+    of_training: set[int] = set()
+    sources: dict[tuple[str, str], LineSources] = {}
+    steps = StepCount()
     for i, line in enumerate(lines):
         says_speed, of_evaluation, says_agents = _kind(DIGITS.sub("0", line))
         of_agents += says_agents
@@ -202,18 +212,28 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
         for said in _said_in(line[:LONGEST]):
             if of_evaluation and not (said.known or said.question == WHOSE):
                 continue
+            if OF_TRAINING.search(PROGRAM.sub("", line)):
+                of_training.add(i)
             if of_evaluation:
                 said = replace(said, known=None, question=OF_AN_EVALUATION)
             if not said.known:
-                unclear.setdefault(_kept(said.name), []).append(said)
+                unclear.setdefault(_kept(said.name), []).append(replace(said, at=i))
                 continue
             key = (said.known[0], _kept(said.name))
             while found.get(key, [(-1, "")])[-1][0] == i:  # a line says it twice under one name
                 key = (key[0], f"{key[1]} again")
             found.setdefault(key, []).append((i, said.known[1]))
+            if SPEEDS.fullmatch(key[0]):
+                steps.add(line, i)
+                sources.setdefault(key, LineSources()).add(line[:LONGEST])
             if not OF_THE_START.search(line):
                 shown.setdefault(key, said.shown)
             of_steps |= {key} if key[0] == "steps_per_second" and COUNTS_STEPS.search(said.shown) else set()
+    asked = dict.fromkeys(_beside_training(found, unclear, of_training), OF_OTHER_LINES)
+    asked |= {key: text for key, of in sources.items() if (text := of.question(key[0])) and key not in asked}
+    for key, question in asked.items():
+        said = Said(name=key[1], shown=shown.get(key, key[1]), question=question)
+        unclear.setdefault(key[1], [said] * len(found.pop(key)))
     several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
     asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
     spoken = Spoken({}, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
@@ -226,6 +246,7 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
         spoken.unclear = once | spoken.unclear
     for key in of_steps & several.keys() if of_agents >= FEWEST else ():
         spoken.questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
+    spoken.steps = steps.counted
     courses: dict[str, list[str]] = {}
     for quantity in dict.fromkeys(quantity for quantity, _ in several):
         by_name = {name: values for (of, name), values in several.items() if of == quantity}
@@ -235,7 +256,25 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
         if figure and SPEEDS.fullmatch(quantity):
             courses[quantity] = next(values for values in by_name.values() if middle(values) == figure)
     spoken.questions += changed_midway(courses)
+    spoken.questions += filter(None, (far_apart(TITLES[of], values) for of, values in [*courses.items()][:1]))
     return spoken
+
+
+def _beside_training(
+    found: Mapping[tuple[str, str], Sequence[tuple[int, str]]],
+    unclear: Mapping[str, Sequence[Said]],
+    of_training: Collection[int],
+) -> list[tuple[str, str]]:
+    """Return the speeds of lines that stand all before or all behind those of training, and name no training.
+
+    The lines of training say what could be several things, so that the others may be of other work.
+    """
+    asked = [said.at for each in unclear.values() for said in each if said.at in of_training]
+    if len(asked) < FEWEST:
+        return []
+    places = {key: {i for i, _ in said} for key, said in found.items()}
+    apart = (key for key, each in places.items() if max(each) < min(asked) or min(each) > max(asked))
+    return [key for key in apart if SPEEDS.fullmatch(key[0]) and not places[key] & {*of_training}]
 
 
 @functools.lru_cache(maxsize=4096)  # most lines of a log differ in their numbers alone

@@ -69,6 +69,8 @@ class Stretch:
     """The count of each bar."""
     elapsed: array[int] = field(default_factory=lambda: array("q"))
     """The seconds that each bar showed as elapsed."""
+    shows_loss: bool = False
+    """True if a loss stands behind the pace of its bars, as a training's."""
 
     of_batches: bool = False
     """True if it counts the batches of a loader, of which several may make up a step."""
@@ -82,6 +84,12 @@ class Stretch:
     def is_whole(self) -> bool:
         """Return whether it goes from the beginning of its bar to the end."""
         return is_full(self.first, self.last, self.total)
+
+    @property
+    def covered(self) -> int:
+        """Return how many steps its bars show. What was done before the first of them counts as its clock allows."""
+        before = round(self.elapsed[0] / self.paces[0].seconds)
+        return self.last - self.first + min(self.first, max(1, before))
 
     def add(self, done: int, elapsed: int, pace: Pace) -> None:
         """Add the next bar."""

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.figures import COMMA, parse
+from slowstep.audit.figures import COMMA, parse, says_spread
 from slowstep.audit.micro_batches import OF_STEPS, step_word
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
@@ -48,6 +48,7 @@ from slowstep.audit.read.meanings import (
 from slowstep.audit.read.measures import number
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
+from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated
 from slowstep.audit.read.step_counts import other_steps, steps_along
 from slowstep.audit.read.sums_so_far import read_sums
@@ -144,7 +145,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
     held = ignored(held, clocks)
     held = named_once(held, header)
-    held = with_optimizer(held, header)
+    held, of_optimizer = with_optimizer(held, header, body)
     counters = _counters(header, body, held)  # after the phases, which are measured and hold no words
     elapsed: dict[int, list[float | None]] = {}
     if counters:
@@ -171,9 +172,12 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         by_clocks = "seconds_per_epoch" if by_epoch else "seconds_per_step"
         doubt = other_steps(counters, header, texts)
         found = [_midway(_timed_by_clock(read_sums(row, by_epoch), by_clocks, doubt)) for row in found]
+        found = found if by_epoch else [row | _rests_on(row.get("at", ())) for row in found]
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
     if left_out and own and not any(row.get("by_clock") for row in found):
         own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
+    if of_optimizer and own:
+        own[0] |= {"questions": [*own[0]["questions"], of_optimizer]}
     if own:
         names = [plain(cell[0]) for cell in header]
         own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, by_column(header, body))]}
@@ -211,6 +215,12 @@ def _timed_by_clock(row: dict[str, Any], quantity: str, doubt: str) -> dict[str,
     if pace and doubt:
         return row | {"questions": [*row["questions"], doubt], "by_clock": True}
     return row | {"figures": row["figures"] | {quantity: pace}, "by_clock": True} if pace else row
+
+
+def _rests_on(steps: Sequence[float]) -> dict[str, Any]:
+    """Return how many steps a course rests on; those of its first row are as many as of the next one."""
+    each = sorted({*steps})
+    return {"rests_on": {"steps": each[-1] - each[0] + min(each[0], each[1] - each[0])}} if len(each) > 1 else {}
 
 
 def _midway(row: dict[str, Any]) -> dict[str, Any]:
@@ -284,11 +294,11 @@ def _counts_up(name: str, group: Sequence[dict[str, Any]]) -> bool:
     return any(texts == [str(first + i) for i in range(len(texts))] for first in (0, 1) if len(texts) + first > 2)
 
 
-def _are_alike(group: Sequence[dict[str, Any]]) -> bool:
-    """Return whether the figures of rows may be those of repeats: none is half as large again as another one."""
+def _are_alike(group: Sequence[dict[str, Any]], ratio: float = REPEATED_TO) -> bool:
+    """Return whether the figures of rows may be those of repeats: none is a `ratio` as large as another one."""
     for name in measured_in(group[0]):
         each = [parse(row["figures"][name]).middle for row in group if name in row["figures"]]
-        if min(each) * REPEATED_TO < max(each):
+        if min(each) * ratio < max(each):
             return False
     return True
 
@@ -298,6 +308,7 @@ def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
     If their figures are too far apart for repeats, numbers beside them with decimals in which they differ are settings.
     """
+    rows = [row for group in _groups(rows) for row in apart_by_remarks(group, _are_alike, REPEATED_TO)]
     groups = _groups(rows)
     far = [group for group in groups if len(group) > 1 and not _are_alike(group)]
     sizes = {name for group in far for name in group[0]["sizes"] if len({row["sizes"].get(name) for row in group}) > 1}
@@ -305,7 +316,7 @@ def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         said = [{name: text for name, text in row["sizes"].items() if name in sizes} for row in rows]
         groups = _groups([row | {"unknown": row["unknown"] | own} for row, own in zip(rows, said, strict=True)])
     found = [group[0] if len(group) == 1 else _joined(group) for group in groups]
-    return [{name: value for name, value in row.items() if name != "sizes"} for row in found]
+    return [{name: value for name, value in row.items() if name not in ("sizes", "told")} for row in found]
 
 
 def _groups(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -336,6 +347,7 @@ def _row(
     sizes: dict[str, str] = {}
     beside: dict[str, float] = {}
     remarks: list[str] = []
+    told: dict[str, str] = {}
     bases = [one.name for (text, *_), one in zip(cells, held, strict=True) if one.kind == "stated" and is_base(text)]
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
@@ -348,6 +360,7 @@ def _row(
             sizes[shortened(plain(name))] = shortened(plain(text))
         elif one.kind in ("ignored", "open") and is_word(plain(text)):
             remarks.append(shortened(plain(text)))
+            told[shortened(plain(name))] = shortened(plain(text))
         if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None and math.isfinite(value):
             beside[shortened(plain(name))] = value
         if one.kind in ("label", "factor", "ignored"):
@@ -376,7 +389,11 @@ def _row(
         "questions": [],
         "beside": beside,
         "remarks": remarks,
+        "told": told,
         "sizes": sizes,
+        "with_spread": any(
+            says_spread(text) for (text, *_), one in zip(cells, held, strict=True) if one.kind in MEASURED
+        ),
         "step_word": word,
     }
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another

@@ -1,0 +1,108 @@
+"""What the lines of a log that say one speed are of: one training, several configurations, or several processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from slowstep.audit.figures import parse, shown
+from slowstep.audit.read.launcher_prefixes import OF_A_PROCESS
+from slowstep.audit.read.midway import FEWEST
+
+IN_WORDS = re.compile(
+    r"(?<![\w.])(model|dtype|precision|amp|compile[d\w]*|torch_compile|attn\w*|attention|backend|optim(?:izer)?|config|"
+    r"mode|variant|ckpt|checkpointing|gradient_checkpointing|device)\s?[=:]\s?['\"]?([A-Za-z][\w./-]{0,40}|[01])\b",
+    re.IGNORECASE,
+)
+"""Settings that a line says in words: `dtype=bf16`."""
+
+IN_NUMBERS = re.compile(
+    r"(?<![\w.])(bs|batch[_-]?size|micro[_-]?batch(?:[_-]?size)?|mbs|seq(?:[_-]?len(?:gth)?)?|ctx|gpus?|world[_-]?size|"
+    r"(?:num[_-]?)?workers|accum\w*|grad[_-]?accum\w*)\s?[=:]\s?(\d{1,7})(?![\d.])",
+    re.IGNORECASE,
+)
+"""Settings that it says in numbers. In a training they may change with each step."""
+
+COUNTER = re.compile(
+    r"(?<![a-z])(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?|it|epoch|ep|batch|update)\W{0,3}(\d+)", re.IGNORECASE
+)
+"""What counts the steps of a training."""
+
+MOST = 4
+"""The most values of a setting that are kept."""
+
+APART = 1.5
+"""The ratio beyond which the values of a few lines are not those of one training."""
+
+OF_ALL_PROCESSES = ("samples_per_second", "tokens_per_second")
+"""Speeds of all processes, of which each may say its own share. A step is one of all of them."""
+
+
+@dataclass
+class LineSources:
+    """What is told by the lines that say a speed under one name."""
+
+    processes: set[str] = field(default_factory=set)
+    words: dict[str, dict[str, None]] = field(default_factory=dict)
+    numbers: dict[str, dict[str, None]] = field(default_factory=dict)
+    counts: set[str] = field(default_factory=set)
+    """Up to two counts of steps."""
+
+    def add(self, line: str) -> None:
+        """Add a line."""
+        prefix = OF_A_PROCESS.match(line.lstrip())
+        if prefix:
+            self.processes.add(prefix[0])
+        for held, pattern in ((self.words, IN_WORDS), (self.numbers, IN_NUMBERS)):
+            for found in pattern.finditer(line):
+                values = held.setdefault(found[1].lower(), {})
+                if len(values) < MOST:
+                    values[found[2]] = None
+        if len(self.counts) < 2:
+            self.counts |= {found[1] for found in COUNTER.finditer(line)}
+
+    def question(self, quantity: str) -> str:
+        """Return why these lines may not be of one training, as a question; empty where nothing says so."""
+        held = self.words if len(self.counts) > 1 else self.words | self.numbers
+        for name, values in held.items():
+            if len(values) > 1:
+                said = ", ".join(f"{name}={value}" for value in values)
+                return f"are they of several configurations ({said})? Write each as a row"
+        if quantity in OF_ALL_PROCESSES and len(self.processes) > 1:
+            return f"{len(self.processes)} processes say it: is it the speed of each of them, or of all?"
+        return ""
+
+
+STEP = re.compile(
+    r"(?<![a-z])(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?)\b\W{0,3}(\d[\d,]{0,14})(?!\d*\.\d|[\d,]*\s?(?:m?s\b|/s))",
+    re.IGNORECASE,
+)
+"""The count of a step in a line: `step 10`, `iter: 30/1000`."""
+
+
+@dataclass
+class StepCount:
+    """How many steps the lines count that say a speed. Where a count falls, another epoch or run began."""
+
+    counted: int = 0
+    last: int = 0
+    line: int = -1
+
+    def add(self, line: str, at: int) -> None:
+        """Add a line with its number, once."""
+        found = STEP.search(line) if at != self.line else None
+        if found:
+            now, self.line = int(found[1].replace(",", "")), at
+            self.counted += now - self.last if now > self.last else now
+            self.last = now
+
+
+def far_apart(title: str, values: Sequence[str]) -> str:
+    """Ask about the values of a few lines that are far apart. The first of them may hold the start."""
+    few = values[1:] if 2 < len(values) < FEWEST else ()
+    sizes = sorted(parse(value).middle for value in few)
+    if len(few) < 2 or sizes[0] * APART >= sizes[-1]:
+        return ""
+    ends = f"from {shown(sizes[0])} to {shown(sizes[-1])}"
+    return f"its lines say {ends} {title}: what changed? The middle of the later half counts"
