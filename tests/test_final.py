@@ -632,7 +632,7 @@ def choice_of(quick: Settings) -> Callable[..., Choice]:
 def decided(quick: Settings, supported: Callable[..., Measured]) -> Callable[[Choice], str]:
     """Writes decision.md of a choice, in a run that loses no time in any phase."""
     trial = supported(0.0, 0, optim="sgd").record
-    facts = SimpleNamespace(throughput=SimpleNamespace(samples_per_second=1.0), observed={})
+    facts = SimpleNamespace(throughput=SimpleNamespace(samples_per_second=1.0), observed={}, first_reads=None)
     lab = SimpleNamespace(
         settings=quick,
         machine="a machine",

@@ -143,7 +143,7 @@ def test_a_decision_record_shows_what_others_wrote(text: str, quick: Settings) -
             unprojected="",
             courses=[],
             record=measured.record,
-            facts=SimpleNamespace(throughput=SimpleNamespace(samples_per_second=1.0), observed={}),
+            facts=SimpleNamespace(throughput=SimpleNamespace(samples_per_second=1.0), observed={}, first_reads=None),
         ),
     )
     choice = Choice(
