@@ -512,7 +512,7 @@ def test_trackers_are_told_nothing_by_a_survey(protected: bool, tmp_path: Path) 
     command = resolve([sys.executable, "odd.py"], tmp_path, os.environ)
     seen = survey(replace(command, protected=protected), SurveyOrder(startup=60), os.environ)
 
-    assert "offline offline" == seen.output.strip()
+    assert "offline debug" == seen.output.strip()
 
 
 FORKED = """
