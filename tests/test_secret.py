@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from slowstep.batch import execute_notebook
+from slowstep.batch.forked_kernel import private_sockets
 from slowstep.command.resolve import resolve
 from slowstep.factors import Arm
 from slowstep.final.choice import choose
@@ -243,7 +244,8 @@ def test_an_executed_notebook_holds_no_secret_of_its_overrides(tmp_path: Path) -
     secret = "training_arguments.hub_token=hf_abcdefgh"
     parameters = {"overrides": [secret, "training_arguments.seed=7"], "measure": True}
 
-    assert not execute_notebook.execute(str(source), str(target), parameters)
+    with private_sockets() as sockets:
+        assert not execute_notebook.execute(str(source), str(target), parameters, sockets)
 
     shown = target.read_text(encoding="utf-8")
     assert "hf_abcdefgh" not in shown
