@@ -53,24 +53,7 @@ UPLOADS = {
         data.push_to_hub("somebody/something", token="t")
         datasets.DatasetDict(train=data).push_to_hub("somebody/something", token="t")""",
     "a tracker": """
-        import mlflow
-        before = mlflow.get_tracking_uri()
-        mlflow.set_tracking_uri("http://tracker.of.the.team:5000")
-        assert mlflow.get_tracking_uri() == before
-        mlflow.set_tracking_uri("postgresql://of.the.team/db")
-        assert mlflow.get_tracking_uri() == before
-        assert mlflow.MlflowClient("http://tracker.of.the.team:5000").tracking_uri == before
-        mlflow.set_tracking_uri("databricks")
-        assert mlflow.get_tracking_uri() == before
-        mlflow.set_tracking_uri("mysql+pymysql://of.the.team/db")
-        assert mlflow.get_tracking_uri() == before
-        mlflow.set_registry_uri("https://registry.of.the.team")
-        assert mlflow.get_registry_uri() == before
-        mlflow.set_tracking_uri("sqlite:///here.db")
-        assert mlflow.get_tracking_uri() == "sqlite:///here.db" """,
-    "a tracker named in the environment": """
-        import os
-        import mlflow
+        import mlflow, os
         before = mlflow.get_tracking_uri()
         os.environ["MLFLOW_TRACKING_URI"] = "http://tracker.of.the.team:5000"
         os.environ["MLFLOW_REGISTRY_URI"] = "http://registry.of.the.team:5000"
@@ -78,7 +61,17 @@ UPLOADS = {
         assert mlflow.MlflowClient().tracking_uri == before
         with mlflow.start_run():
             mlflow.log_metric("loss", 1.0)
-        assert mlflow.MlflowClient(before).search_runs(["0"])""",
+        assert mlflow.MlflowClient(before).search_runs(["0"])
+        del os.environ["MLFLOW_TRACKING_URI"], os.environ["MLFLOW_REGISTRY_URI"]
+        for address in ("http://tracker.of.the.team:5000", "postgresql://of.the.team/db", "mysql+pymysql://it/db",
+                        "databricks", "databricks://profile", "uc:http://of.the.team"):
+            mlflow.set_tracking_uri(address)
+            assert mlflow.get_tracking_uri() == before
+            assert mlflow.MlflowClient(address).tracking_uri == before
+        mlflow.set_registry_uri("https://registry.of.the.team")
+        assert mlflow.get_registry_uri() == before
+        mlflow.set_tracking_uri("sqlite:///here.db")
+        assert mlflow.get_tracking_uri() == "sqlite:///here.db" """,
     "a tracker that is told to send": """
         import wandb
         run = wandb.init(project="p", mode="online")
