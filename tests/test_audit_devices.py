@@ -202,3 +202,41 @@ def test_a_smaller_global_batch_than_devices_have_is_asked_about() -> None:
     assert any("Is the model of 'a' split over 2 devices?" in question for question in half.questions)
     assert 256 == half.runs[0].solved.known["samples_per_step"].middle
     assert 1 == len(odd.faults)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [
+        ("TP", ("64.0", "80.0")),  # a throughput
+        ("CP", ("yes", "no")),  # checkpointing
+        ("DP", ("yes", "yes")),
+        ("DP", ("0.1", "0.1")),  # the rate of dropping paths
+    ],
+)
+def test_other_things_of_two_letters_split_no_model(columns: str, rows: tuple[str, str]) -> None:
+    table = f"run,GPUs,bs/gpu,s/step,{columns}\na,8,4,0.50,{rows[0]}\nb,8,8,0.80,{rows[1]}\n"
+
+    assert [32, 64] == [run.solved.known["samples_per_step"].middle for run in report(table).runs]
+
+
+@pytest.mark.parametrize(
+    ("text", "judgement"),
+    [
+        ("the new recipe uses the GPU better and trains 1.9 times as fast", Judgement.UNDECIDED),
+        ("twice the GPUs train 1.9 times as fast", Judgement.HOLDS),
+    ],
+)
+def test_a_claim_that_speaks_of_a_device_is_not_on_their_number(text: str, judgement: Judgement) -> None:
+    table = "run,GPUs,tokens/s\nold recipe,8,41200\nnew recipe,16,78300\n"
+    claim = {"text": text, "baseline": "old recipe", "treatment": "new recipe", "speed_up": "1.90"}
+
+    assert judgement is report(table, claims=[claim]).claims[0].judgement
+
+
+def test_the_price_of_more_devices_is_no_other_price() -> None:
+    """4 USD for an hour of each device in both rows."""
+    table = "run,GPUs,hours,price/hour,cost\none GPU,1,40.0,4.00,160.00\neight GPUs,8,5.50,32.00,176.00\n"
+    claim = {"text": "eight GPUs cost 10 % more", "baseline": "one GPU", "treatment": "eight GPUs"}
+    claim |= {"speed_up": "0.909", "quantity": "cost", "factor": "processes"}
+
+    assert Judgement.HOLDS is report(table, claims=[claim]).claims[0].judgement

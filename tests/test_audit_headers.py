@@ -303,11 +303,23 @@ def test_figures_in_lines_may_lack_one(cell: str) -> None:
     [
         *(
             (f"tokens/s ({of})", "")
-            for of in ("per node", "node", "each worker", "/host", "mean per node", "per_socket")
+            for of in (
+                "per node",
+                "node",
+                "each worker",
+                "/host",
+                "mean per node",
+                "per_socket",
+                "per 8 GPUs",
+                "loader only",
+            )
         ),
         *(
             (f"tokens/s ({of})", "tokens_per_second")
-            for of in ("mean", "8 nodes", "all nodes", "per second", "w/o warmup")
+            for of in (
+                *("mean", "8 nodes", "all nodes", "per second", "w/o warmup", "mean per run", "with DALI loader"),
+                *("4 seqs per device", "batch 64 per GPU", "2 nodes, 8 GPUs per node", "single node", "nodes: 2"),
+            )
         ),
         *((f"tokens/s ({of})", "tokens_per_second_per_device") for of in ("per GPU", "per GPU, mean", "GPU", "/rank")),
     ],

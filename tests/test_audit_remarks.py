@@ -37,6 +37,7 @@ def test_what_a_remark_tells_apart_is_no_repeat(name: str) -> None:
 
 
 REPEATS = {
+    "notes on when": "run,samples/s,notes\na,100,first try\na,112,again on Friday\n",
     "notes of alike figures": "run,samples/s,notes\na,21.0,first\na,21.4,second\n",
     "hosts that differ as nodes do": "run,host,samples/s\na,n01,412\na,n02,350\na,n03,380\n",
     "no remarks": "run,samples/s\na,412\na,171\n",

@@ -78,3 +78,17 @@ def test_a_comparison_tells_that_samples_may_be_other_work() -> None:
 
     assert (1, True) == (line.count("resolution (224, 128)"), "may be other work" in line)
     assert [] == [f for f in ranked if f.kind is FindingKind.RANKING]
+
+
+@pytest.mark.parametrize(
+    ("header", "a", "b"),
+    [
+        ("run,samples/s", "bs 128 seq 512,0.69", "bs 256 seq 512,1.29"),
+        ("run,samples/s", "gbs=256 seq=2048,0.69", "gbs=512 seq=2048,1.29"),
+        ("run,samples/s", "RTX 3090 seq 512,0.69", "RTX 4090 seq 512,1.29"),
+        ("run,samples/s,notes", "eager,0.69,", "flash,1.29,would be OOM at seq 4096 without it"),
+    ],
+)
+def test_a_number_beside_a_length_and_a_remark_on_one_row_are_no_size(header: str, a: str, b: str) -> None:
+    """All of these rows train on samples of one size, as far as they say any."""
+    assert judged(header, a, b).claims[0].judgement is Judgement.HOLDS

@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
+from torch.optim.lr_scheduler import (
+    CosineAnnealingLR,
+    LambdaLR,
+    LRScheduler,
+    OneCycleLR,
+    ReduceLROnPlateau,
+    SequentialLR,
+)
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from slowstep_probe.changing.configurations import ENDLESS, Configurations
@@ -169,6 +176,24 @@ def test_a_schedule_of_a_fixed_length_keeps_its_last_rate(patches: Patches) -> N
 
     assert found[9] == min(found)
     assert found[9:] == [found[9]] * 21
+
+
+def test_a_schedule_of_schedules_is_held_as_any(patches: Patches) -> None:
+    """A warm-up and a cosine after it, which would rise again beyond the steps of the job."""
+    schedules = Schedules(lambda _: -1)
+    schedules.attach(patches, LateImports())
+    optimizer = torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=1.0)
+    parts = [LambdaLR(optimizer, lambda step: (step + 1) / 5), CosineAnnealingLR(optimizer, T_max=10)]
+    schedule, found = SequentialLR(optimizer, parts, milestones=[5]), []
+    schedules.hold_after(schedule, 15)
+    for _ in range(30):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    ReduceLROnPlateau(optimizer).step(1.0)
+
+    assert found[5] > found[14] > 0
+    assert found[14:] == [found[14]] * 16
 
 
 class Lightning:

@@ -16,6 +16,7 @@ from slowstep.command.resolve import resolve
 from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep_probe.patches import Patches
 from slowstep_probe.processes import others
+from slowstep_probe.processes.tree import adopt_orphans
 
 PLAIN = Path(__file__).parent / "programs" / "plain_loop.py"
 
@@ -53,6 +54,7 @@ def test_a_program_that_stops_the_run_before_it_stops_none(last_run: psutil.Proc
 def test_a_program_signals_its_own_processes_alone() -> None:
     """By number and by group; what is not its own is not there, and nothing is sent to all."""
     patches, first = Patches(), 1
+    adopt_orphans()  # as the guard of a trial does
     others.attach(patches)
     try:
         own = subprocess.Popen(["sleep", "600"], start_new_session=True)
@@ -65,6 +67,10 @@ def test_a_program_signals_its_own_processes_alone() -> None:
                 os.kill(number, told)
         with pytest.raises(ProcessLookupError):
             os.killpg(first, 0)
+        left = subprocess.Popen(["sh", "-c", "sleep 600 & exit"], start_new_session=True)
+        left.wait()
+        os.killpg(left.pid, signal.SIGKILL)  # its leader has ended, and what it started lives
+        os.waitpid(-left.pid, 0)
     finally:
         patches.remove()
     assert own.wait() == -signal.SIGKILL

@@ -621,6 +621,9 @@ CALLED = 'login(key="sk_of_the_call")\nstore("postgres://me:pw_of_the_address@ho
     [
         (CALLED + PROGRAM, True),  # as many lines are shown as hold none
         (PROGRAM + CALLED, False),
+        (PROGRAM + 'def f(a=1, /, b="text", *, text_key="text"): pass\n', True),
+        (PROGRAM + 'KEY = """-----BEGIN\n' + "sk_of_the_call\n" * 2 + '-----END"""\n', False),
+        (PROGRAM + 'environ.setdefault("HF_TOKEN", "sk_of_the_call")\n', False),
         (PROGRAM.replace("num_workers=0)\n", 'num_workers=0, api_key="sk_of_the_call")\n'), False),
     ],
 )

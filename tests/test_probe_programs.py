@@ -279,6 +279,21 @@ def test_learning_rates_are_told_beside_the_losses(rate: Callable[[int], float],
     assert len(found.steps.losses.first) == 3
 
 
+@pytest.mark.parametrize(("now", "relative"), [(1e-5, 1.0), (1e-8, 1e-3)])
+def test_a_learning_rate_is_relative_to_that_of_its_own_group(now: float, relative: float) -> None:
+    """The optimizer's default is that of no group here; a loop may warm up by its own code, without a schedule."""
+    model = nn.Linear(3, 1)
+
+    def train() -> None:
+        optimizer = torch.optim.AdamW([{"params": model.parameters(), "lr": 1e-5}])
+        optimizer.param_groups[0]["lr"] = now
+        for inputs in for_ever(batches()):
+            model(inputs).square().mean().backward()
+            optimizer.step()
+
+    assert watched(train, 3).steps.rates.first == pytest.approx([relative] * 3)
+
+
 def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
     """Those of a critic between micro-batches: a step ends where the optimizer's does."""
     model, critic = nn.Linear(3, 1), nn.Linear(1, 1)

@@ -72,6 +72,11 @@ UPLOADS = {
         assert mlflow.get_registry_uri() == before
         mlflow.set_tracking_uri("sqlite:///here.db")
         assert mlflow.get_tracking_uri() == "sqlite:///here.db" """,
+    "a tracker named before it is imported": """
+        import os
+        os.environ["MLFLOW_TRACKING_URI"] = "http://tracker.of.the.team:5000"
+        import mlflow
+        assert mlflow.get_tracking_uri().startswith("sqlite:")""",
     "a tracker that is told to send": """
         import wandb
         run = wandb.init(project="p", mode="online")

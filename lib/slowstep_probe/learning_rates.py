@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
 
+from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.looks import looking
 from slowstep_probe.step_losses import KEPT
 
@@ -22,12 +25,18 @@ class LearningRates:
         """Those of the first steps, at most as many as there are losses."""
         self._now: float | None = None
         """That of the step under way; None before an optimizer has stepped in it."""
-        self._look = looking(_relative)
+        self._look, self._rates = looking(_relative), looking(_rates)
+        self._made: ByIdentity[list[Any]] = ByIdentity()
+        """The rates of the groups of an optimizer when it was made."""
+
+    def made(self, optimizer: Any) -> None:
+        """Note the rates of an optimizer that was made."""
+        self._made[optimizer] = self._rates(optimizer) or []
 
     def used(self, optimizer: Any) -> None:
         """Note that an optimizer has stepped."""
         if len(self.first) < KEPT:
-            rate = self._look(optimizer)
+            rate = self._look(optimizer, self._made.get(optimizer) or [])
             self._now = max(self._now or 0.0, 1.0 if rate is None else rate)
 
     def unused(self) -> None:
@@ -46,14 +55,21 @@ class LearningRates:
         self._now = None
 
 
-def _relative(optimizer: Any) -> float | None:
-    """Return the largest learning rate of an optimizer's groups; None where none tells it without asking a device."""
+def _relative(optimizer: Any, made: Sequence[Any]) -> float | None:
+    """Return the largest learning rate of an optimizer's groups; None where none tells it without asking a device.
+
+    `made` holds the rates that its first groups were made with. The optimizer's default may be that of no group.
+    """
     rates = []
-    for group in optimizer.param_groups:
-        rate, whole = group.get("lr"), group.get("initial_lr", optimizer.defaults.get("lr"))
+    for group, own in zip_longest(optimizer.param_groups, made[: len(optimizer.param_groups)]):
+        rate, whole = group.get("lr"), group.get("initial_lr", own)
         if _is_on_host(rate) and _is_on_host(whole) and whole:
             rates.append(float(rate) / float(whole))
     return max(rates, default=None)
+
+
+def _rates(optimizer: Any) -> list[Any]:
+    return [group.get("lr") for group in optimizer.param_groups]
 
 
 def _is_on_host(number: Any) -> bool:

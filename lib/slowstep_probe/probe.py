@@ -257,8 +257,8 @@ class Probe:
             self._patches.on_removal(remove)
         self._outermost.attach()
 
-    def _optimizer_made(self, *_: Any, **__: Any) -> None:
-        self.steps.has_optimizer = True
+    def _optimizer_made(self, _: None, optimizer: torch.optim.Optimizer, *__: Any, **___: Any) -> None:
+        self.steps.optimizer_made(optimizer)
 
     def _attach_trainer(self, module: Any) -> None:
         self._wrap(module.Trainer, "log", "log")

@@ -123,6 +123,11 @@ class StepEnds:
             self.by_passes = own or len(self.losses) > UNSEEN
         return self.by_passes
 
+    def optimizer_made(self, optimizer: Any) -> None:
+        """Note that the program has made an optimizer."""
+        self.has_optimizer = True
+        self.rates.made(optimizer)
+
     def updated(self, optimizer: Any = None) -> None:
         """Note that an optimizer has stepped; without one, that gradients were dropped which none has used."""
         if optimizer is not None:

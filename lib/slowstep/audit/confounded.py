@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from slowstep.audit.device_words import is_about_devices
 from slowstep.audit.differences import changed, differences
 from slowstep.audit.equal_work import equal_work
+from slowstep.audit.figures import Figure
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.run import Run, batches, same_devices, unknown_differences
 from slowstep.factors import CATALOGUE
@@ -44,7 +45,7 @@ def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
             text = f"a step of '{b.label}' trains on {after} samples, and one of '{a.label}' on {before}"
             return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     prices = [run.solved.known.get("price_per_hour") for run in (a, b)]
-    if factor and claim.quantity == "cost" and None not in prices and not prices[0].meets(prices[1]):
+    if factor and claim.quantity == "cost" and None not in prices and not _same_prices(a, b, *prices):
         text = f"an hour of '{b.label}' costs {prices[1]}, and one of '{a.label}' {prices[0]}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     unknown = unknown_differences(a, b, claim.factor)
@@ -78,10 +79,15 @@ def beside_the_factor(claim: Claim, a: Run, b: Run) -> str:
     """Return in words what else differs in two rows of a claim that holds: devices, prices, columns; or nothing."""
     devices = "" if same_devices(a, b) else f", on {counted_devices(b)} and {a.devices}"
     also = unknown_differences(a, b, claim.factor)
-    prices = [str(run.given.get("price_per_hour", "")) for run in (a, b)]
-    if claim.quantity == "cost" and all(prices) and prices[0] != prices[1]:
-        also = " and ".join(filter(None, (f"the price of an hour ({', '.join(prices)})", also)))
+    prices = [run.given.get("price_per_hour") for run in (a, b)]
+    if claim.quantity == "cost" and None not in prices and not _same_prices(a, b, *prices):
+        also = " and ".join(filter(None, (f"the price of an hour ({', '.join(map(str, prices))})", also)))
     return devices + (f"; the two also differ in {also}" if also else "")
+
+
+def _same_prices(a: Run, b: Run, of_a: Figure, of_b: Figure) -> bool:
+    """Return whether the prices of an hour are the same: of a device, or of nodes that have as many devices more."""
+    return of_a.meets(of_b) or (of_a * b.devices).meets(of_b * a.devices)
 
 
 def in_column(factor: str | None, run: Run) -> str | None:

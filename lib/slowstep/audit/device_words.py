@@ -25,11 +25,17 @@ TIMES_A_DEVICE = re.compile(
 """A number of devices before their name. `4x T5 layers` and `2 x L2 norm` count no devices."""
 
 THINGS = r"(?:[gtn]pus?|cards?|chips?|devices?|accelerators?|machines?|nodes?|hosts?|ranks?|processes|replicas?)"
+NUMBERED = (
+    r"(?:\d+|two|three|four|eight|sixteen|more|fewer|less|twice|doubl\w+|half|all|several|many|extra|additional|add\w*|"
+    r"another|second|one|single|other|(?:number|count) of)"
+)
 OF_DEVICES = re.compile(
-    rf"\b{THINGS}\b|\b(?:hardware|clusters?|scale[sd]? (?:up|out|to|well|linearly)|(?<!loss )scaling)\b|\blinearly\b",
+    rf"\b{NUMBERED}(?:[ -]\w+){{0,2}}[ -](?:{THINGS}|hardware|clusters?)\b|"
+    rf"\b(?:new|other|bigger|larger|faster) (?:hardware|clusters?|{THINGS})\b|"
+    r"\b(?:scale[sd]? (?:up|out|to|well|linearly)|(?<!loss )scaling|linearly)\b",
     re.IGNORECASE,
 )
-"""Words of a claim that is about devices or about their number."""
+"""Words of a claim that is about the number of devices, or about other ones. Any recipe may use "the GPU better"."""
 
 IN_PARALLEL = re.compile(r"\b(?:d?dp|fsdp2?|distributed|data[ -]?parallel\w*|multi-?\w*|horovod)\b", re.IGNORECASE)
 """Words of training on several devices, where the other row was trained on one."""

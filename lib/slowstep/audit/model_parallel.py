@@ -47,6 +47,9 @@ UNSAID = re.compile(r"\b(?:tensor|pipeline|context|model)[ _-]?(?:model[ _-])?pa
 LARGEST = 4096
 """The size from which on a number under such a header is another thing: `TP` may stand for throughput."""
 
+NO_SIZE = re.compile(r"yes|y|true|on|✓|✔|\d*\.\d*[1-9]\d*", re.IGNORECASE)
+"""Cells under a header of two letters that say no size: they make another thing of it, or have all devices copy."""
+
 UNSAID_WAY = "unsaid"
 """A way that such words name, in place of `tp` and the like."""
 
@@ -59,7 +62,7 @@ def copies_of(row: Row, devices: Figure | None) -> Figure | None:
 
     Where the `devices` were not counted, one is assumed, as for all that is reckoned by devices.
     """
-    sizes = _sizes(row)
+    sizes = _sizes(row, devices)
     copies = sizes.pop("dp", None)
     if sizes.keys() & {"tp", "pp"} or (devices.middle if devices else 0) < sizes.get("mp", 0):
         sizes.pop("mp", None)  # it is the product of both, or the bits of mixed precision
@@ -80,9 +83,9 @@ def names_a_way(header: str) -> bool:
     return all(any(words.fullmatch(name) for words in HEADERS.values()) for name in names)
 
 
-def _sizes(row: Row) -> dict[str, int]:
+def _sizes(row: Row, devices: Figure | None) -> dict[str, int]:
     """Return the size of each way that a row says: by its columns, or else by its words."""
-    by_column = dict(_in_columns(row))
+    by_column = dict(_in_columns(row, devices.middle if devices else LARGEST))
     by_words: dict[str, set[int]] = {}
     for kind, size in _in_words(row):
         by_words.setdefault(kind, set()).add(size)
@@ -95,8 +98,8 @@ def _divides(part: int, devices: Figure) -> bool:
     return devices.middle % part == 0
 
 
-def _in_columns(row: Row) -> Iterator[tuple[str, int]]:
-    """Yield the ways that columns of a row name, each with its size."""
+def _in_columns(row: Row, largest: float) -> Iterator[tuple[str, int]]:
+    """Yield the ways that columns of a row name, each with its size. Sizes above the largest are of something else."""
     said: Mapping[str, object] = {**row.beside, **row.unknown, **row.settings}
     for header, value in said.items():
         name, text = _bare(header), str(value).strip()
@@ -105,7 +108,10 @@ def _in_columns(row: Row) -> Iterator[tuple[str, int]]:
         if len(kinds) == len(names):
             each = [_size(cell) for cell in cells] if len(cells) == len(names) else [UNKNOWN] * len(names)
             sizes = zip(kinds, each, strict=True)
-            yield from ((kind, size) for kind, size in sizes if size <= LARGEST and (size or name != "mp"))
+            other = len(name) == 2 and NO_SIZE.fullmatch(text)  # CP may be checkpointing, and DP a rate of dropping
+            yield from (
+                (kind, size) for kind, size in sizes if size <= largest and (size or name != "mp") and not other
+            )
         elif _splits_somehow(name, text):
             yield name, UNKNOWN
 

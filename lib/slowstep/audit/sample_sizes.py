@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 
 from slowstep.audit.read.few_steps import without_statistic
 from slowstep.audit.read.unknown_columns import WORD
@@ -35,7 +36,8 @@ LENGTH = (
 SAID = {
     "length": (
         rf"{BEGIN}{LENGTH}{NAMED}(\d{{1,3}}[kK]|[1-9]\d{{1,6}}){END}",
-        rf"{BEGIN}(\d{{1,3}}[kK]|[1-9]\d{{2,6}})[ _-]?(?:seq(?:uence)?(?:[ _-]?len(?:gth)?)?|ctx|context){END}",
+        rf"{BEGIN}(\d{{1,3}}[kK]|[1-9]\d{{2,6}})[ _-]?(?:seq(?:uence)?(?:[ _-]?len(?:gth)?)?|ctx|context){END}"
+        r"(?![ _=:-]{0,2}\d)",
     ),
     "resolution": (
         rf"{BEGIN}(\d{{2,4}} ?(?:px|pixels?|²|\^2)|\d{{3,4}}p){END}",
@@ -108,8 +110,10 @@ def _unlike(a: Run, b: Run) -> tuple[str, str]:
             if not _are_alike(*sizes) and max(max(size) for size in sizes[0] + sizes[1]) >= LEAST[kind]:
                 shown = ", ".join(cells.get(name, "none") for cells in (before, after))
                 return kind, f"the two differ in {name} ({shown}), which was not read"
-        if not before and not after and not _are_alike(*(_in_words(kind, run) for run in (a, b))):
-            return kind, " and ".join(f"'{run.label}' says {_shown(kind, run)}" for run in (a, b))
+        said = _in_words_of_both(kind, a, b)
+        if not before and not after and not _are_alike(*said):
+            both = zip((a, b), said, strict=True)
+            return kind, " and ".join(f"'{run.label}' says {_shown(kind, sizes)}" for run, sizes in both)
     return "", ""
 
 
@@ -121,8 +125,8 @@ def _are_alike(before: list[tuple[int, ...]], after: list[tuple[int, ...]]) -> b
     return all(max(pair) <= (1 + ALIKE) * min(pair) for pair in pairs)
 
 
-def _shown(kind: str, run: Run) -> str:
-    sizes = ["x".join(map(str, size)) for size in _in_words(kind, run)]
+def _shown(kind: str, said: list[tuple[int, ...]]) -> str:
+    sizes = ["x".join(map(str, size)) for size in said]
     return f"a {kind} of {' and '.join(sizes)}" if sizes else "none"
 
 
@@ -132,9 +136,15 @@ def _in_columns(kind: str, run: Run) -> dict[str, str]:
     return {name: text for name, text in cells.items() if _says(kind, name) and _sides(text)}
 
 
-def _in_words(kind: str, run: Run) -> list[tuple[int, ...]]:
+def _in_words_of_both(kind: str, a: Run, b: Run) -> list[list[tuple[int, ...]]]:
+    """Return the sizes of a sample that the words of two rows say. A remark on one alone may be on another run."""
+    with_remarks = all(_said(kind, " ".join(run.remarks)) for run in (a, b))
+    return [_in_words(kind, run, run.remarks if with_remarks else ()) for run in (a, b)]
+
+
+def _in_words(kind: str, run: Run, remarks: Iterable[str] = ()) -> list[tuple[int, ...]]:
     """Return the sizes of a sample that the name and the words of a row say, each by its sides."""
-    words = (run.label, *run.unknown.values(), *run.remarks)
+    words = (run.label, *run.unknown.values(), *remarks)
     return sorted({size for text in words for size in _said(kind, text) if min(size) >= LEAST[kind]})
 
 

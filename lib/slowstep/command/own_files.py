@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from slowstep.settings.errors import SettingsError, nearest
-from slowstep_probe.secret import masked
+from slowstep_probe.secret import LONG, is_secret, shown_value
 
 KINDS = (".yaml", ".yml", ".json", ".toml")
 """The suffixes of the files that can be changed."""
@@ -57,8 +57,20 @@ def changed_text(path: Path, values: Mapping[str, Any]) -> str:
 
 def holds_secrets(path: Path) -> bool:
     """Return whether a configuration file holds a secret, by its values' names. SettingsError if it can't be read."""
-    data = _read(path)[0]
-    return bool(masked("", data) != data)
+    return any(
+        shown_value(text) != text or (is_secret(name, text) and len(text) >= LONG)  # short ones name columns
+        for name, text in _texts("", _read(path)[0])
+    )
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield all texts in data, each with the key that it, or the list around it, has."""
+    if isinstance(value, str):
+        yield name, value
+    for key, one in value.items() if isinstance(value, Mapping) else ():
+        yield from _texts(str(key), one)
+    for one in value if isinstance(value, list) else ():
+        yield from _texts(name, one)
 
 
 def with_values(text: str, values: Mapping[str, Any]) -> str:

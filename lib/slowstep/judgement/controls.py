@@ -107,7 +107,8 @@ def uncovered_waits(pairs: Sequence[Pair], touches: frozenset[str]) -> list[Unco
     seconds = _Seconds(pairs)
     step, _ = seconds.step
     growths = {p: interval([b - a for a, b in seconds.of(p)]) for p in WAITS if p not in touches}
-    if interval([a - b for a, b in seconds.of(*touches)]).lower <= 0:
+    beside = touches - {*WAITS}
+    if not beside or interval([a - b for a, b in seconds.of(*beside)]).lower <= 0:
         return []
     return [
         Uncovered(phase=phase, growth=growth.mean / step)

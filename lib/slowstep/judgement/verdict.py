@@ -219,11 +219,12 @@ def judge(
     missing = _missing_change(contrast, record)
     if missing:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
-    moved = moved_controls(record.pairs, contrast.touched(device), _overlaps(record, device))
+    overlaps = _overlaps(record, device)
+    moved = moved_controls(record.pairs, contrast.touched(device), overlaps)
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
-    uncovered = map(str, uncovered_waits(record.pairs, contrast.touches))
+    uncovered = map(str, uncovered_waits(record.pairs, contrast.touches) if overlaps else ())
     verdict = replace(verdict, warnings=[*uncovered, *verdict.warnings])
     if prior.meaning is Meaning.EXACT:
         if twins is not None and losses.same(twins) is False:

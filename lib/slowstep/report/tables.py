@@ -13,10 +13,10 @@ from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.suspects.suspect import WAITING
+from slowstep.judgement.suspects.suspect import PASSES, WAITING
 from slowstep.judgement.throughput import Throughput, speed_up, throughput
 from slowstep.judgement.verdict import Outcome, Verdict
-from slowstep.records import ComparisonRecord, Status, TrialRecord
+from slowstep.records import PHASES, ComparisonRecord, Status, TrialRecord
 from slowstep.report.chart import Table
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
@@ -387,6 +387,8 @@ def remaining(found: Remaining | None) -> Table:
             [], empty="Not known: nothing is adopted, or it was not profiled, for want of time or by a failure."
         )
     nothing = f"{NOTHING_LOST} {sentence(found.missed)}" if found.missed else NOTHING_LOST
+    if unseen := [PHASE_NAMES[p] for p in PHASES if p not in found.looked_at and p not in PASSES]:
+        nothing = f"Not known of {' and '.join(unseen)}: these steps do not show it."
     return _lost_time(found.suspects, not_certain(found) or nothing)
 
 

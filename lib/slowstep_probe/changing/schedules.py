@@ -37,7 +37,7 @@ class Schedules:
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
-        patches.around(LRScheduler, "step", self._step)
+        patches.of_subclasses(LRScheduler, {"step": self._step})
         of_trainer = dict.fromkeys(MAKERS, self._make) | {"get_train_dataloader": self._loader_made}
         warm_up = {"get_warmup_steps": self._warm}
         late.on("transformers.trainer", lambda it: patches.of_subclasses(it.Trainer, of_trainer))
@@ -48,11 +48,11 @@ class Schedules:
         if isinstance(schedule, LRScheduler) and steps > 0:
             self._steps[schedule] = steps
 
-    def _step(self, original: Callable[..., None], schedule: Any, epoch: Any = None, **kwargs: Any) -> None:
+    def _step(self, original: Callable[..., None], schedule: Any, *args: Any, **kwargs: Any) -> None:
         own = getattr(schedule, "total_steps", None) if isinstance(schedule, OneCycleLR) else None
-        steps = self._steps.get(schedule, own)
+        steps, epoch = self._steps.get(schedule, own), args[0] if args else kwargs.get("epoch")
         if steps is None or (schedule.last_epoch + 1 if epoch is None else epoch) < steps:
-            original(schedule, *(() if epoch is None else (epoch,)), **kwargs)
+            original(schedule, *args, **kwargs)
 
     # -- transformers' Trainer --
 

@@ -30,6 +30,9 @@ finds the server by it in a profile."""
 NAMED = "MLFLOW_TRACKING_URI"
 """The environment variable that names MLflow's address: the trial's own when the program starts."""
 
+IN_FOLDER = "sqlite:///mlflow.db"
+"""MLflow's address where nothing else is known: a file in the program's folder."""
+
 WITH_MODE = {
     "wandb.sdk.wandb_init": ("init", "offline"),
     "swanlab.sdk.cmd.init": ("init", "offline"),
@@ -40,7 +43,7 @@ WITH_MODE = {
 }
 """The functions by which trackers begin, by their module, and the `mode` with which they send nothing."""
 
-SENDS_NOTHING = ("disabled", "offline", "debug", "local")
+SENDS_NOTHING = ("disabled", "offline", "debug", "local", "read-only")
 """The modes of trackers in which nothing is sent."""
 
 PUSHED = {
@@ -76,7 +79,8 @@ def attach(patches: Patches, late: LateImports) -> None:
     late.on("huggingface_hub.hf_api", lambda it: _hub(it, patches))
     for name, kinds in PUSHED.items():
         late.on(name, lambda it, kinds=kinds: _pushed(it, kinds, patches))
-    late.on("mlflow.tracking._tracking_service.utils", lambda it: _mlflow(it, patches))
+    own = os.environ.get(NAMED, "")  # the program may name another one before it imports MLflow
+    late.on("mlflow.tracking._tracking_service.utils", lambda it: _mlflow(it, own, patches))
     late.on("mlflow.tracking._model_registry.utils", lambda it: _registry(it, patches))
     for name, (function, mode) in WITH_MODE.items():
         late.on(name, lambda it, function=function, mode=mode: _with_mode(it, function, mode, patches))
@@ -118,10 +122,13 @@ def _unsent(names: list[str]) -> Any:
     return unsent
 
 
-def _mlflow(module: Any, patches: Patches) -> None:
-    """Have MLflow stay with files wherever it looks its address up, whoever has set it, and to whatever server."""
-    own = os.environ.get(NAMED, "")
-    here = own if own and OF_FILES.match(own) else module.get_tracking_uri()
+def _mlflow(module: Any, own: str, patches: Patches) -> None:
+    """Have MLflow stay with files wherever it looks its address up, whoever has set it, and to whatever server.
+
+    `own` is the address that the trial has; empty for none.
+    """
+    here = own or module.get_tracking_uri()
+    here = here if OF_FILES.match(here) else IN_FOLDER
 
     def found(original: Any, *args: Any, **kwargs: Any) -> Any:
         uri = original(*args, **kwargs)

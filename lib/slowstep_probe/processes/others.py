@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from slowstep_probe.patches import Patches
-from slowstep_probe.processes.tree import descendants
+from slowstep_probe.processes.tree import descendants, descends
 
 
 def attach(patches: Patches) -> None:
@@ -17,7 +17,7 @@ def attach(patches: Patches) -> None:
     above = os.getppid()
 
     def is_own(pid: int) -> bool:
-        return pid == os.getpid() or pid in descendants(above)
+        return pid == os.getpid() or descends(pid, above)
 
     def kill(original: Any, pid: int, number: int) -> None:
         is_group = pid <= 0
@@ -33,7 +33,15 @@ def attach(patches: Patches) -> None:
         original(group, number)
 
     def is_own_group(group: int) -> bool:
-        return group in (0, os.getpgrp()) or is_own(group)
+        return group in (0, os.getpgrp()) or is_own(group) or any(_group(pid) == group for pid in descendants(above))
 
     patches.everywhere(os, "kill", kill)
     patches.everywhere(os, "killpg", kill_group)
+
+
+def _group(pid: int) -> int:
+    """Return the number of a process's group; 0 if the process is gone."""
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return 0

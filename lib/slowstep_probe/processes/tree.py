@@ -37,6 +37,25 @@ def state(pid: int) -> str:
     return next((row[2][0] for row in _listed() if int(row[0]) == pid), "")
 
 
+def descends(pid: int, above: int) -> bool:
+    """Return whether a process descends from another one; False if it is gone."""
+    if not os.path.isdir("/proc/self"):
+        return pid in descendants(above)
+    while pid > 1:
+        pid = _parent(pid)
+        if pid == above:
+            return True
+    return False
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def resident(pid: int) -> int:
     """Return the bytes that a process holds in memory, on a system without /proc; 0 if it is gone."""
     return next((int(row[3]) * 1024 for row in _listed() if int(row[0]) == pid), 0)

@@ -78,9 +78,13 @@ OPTIMIZER_STEP = re.compile(r"optimi[sz]er[ _]steps?\b", re.IGNORECASE)
 
 PART_OF_ALL = r"(?:node|host|machine|server|worker|replica|process|proc|socket|core|instance|pod)s?"
 SHARE = re.compile(
-    rf"\bper[ _-](?P<per>[a-z]+)|(?:^/ ?|\beach |\bof one |/|^(?:(?:one|a|single) )?)(?P<part>{PART_OF_ALL})\b"
+    r"\bper[ _-](?P<per>(?!(?:run|trial|seed|experiment)s?\b)[a-z]+|\d)|"
+    rf"(?:^/ ?|\beach |\bof one |/|^)(?P<part>{PART_OF_ALL})\b"
 )
 """Words in brackets behind a unit that say the work of a share of all devices: `tokens/s (per node)`."""
+
+SET_UP = re.compile(r"\d[^,;]*(?:\bper\b|/)|:\s*\d|^(?:single|one|a)\b")
+"""Words in brackets that say how all rows were trained: `img/s (batch 64 per GPU)`, `(nodes: 2)`, `(single node)`."""
 
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
@@ -262,7 +266,7 @@ def column(header: str, settings: set[str]) -> Column:
     bracketed = _bracketed(text)
     rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
     words = re.split(r"[\s_]+", rest.replace("/", " / "))
-    if any(map(OF_EVALUATION.search, (rest, bracketed))) or OF_LOADING.search(bracketed):  # no speed of training
+    if any(map(OF_EVALUATION.search, (rest, bracketed))) or OF_LOADING.fullmatch(bracketed):  # no speed of training
         return Column("open")
     if of_few(bracketed):
         return Column("open")
@@ -303,7 +307,7 @@ def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
 
     In brackets behind it may stand of what share of the work it is. Of a share other than a device it is unknown.
     """
-    share = None if ratio(bracketed) else SHARE.search(bracketed)
+    share = None if ratio(bracketed) or SET_UP.search(bracketed) else SHARE.search(bracketed)
     of = (share["per"] or share["part"]) if share else bracketed.removeprefix("/")
     if of in DEVICES:
         rest, bracketed = f"{rest}/{of}", ""

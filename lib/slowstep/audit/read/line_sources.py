@@ -12,20 +12,22 @@ from slowstep.audit.read.midway import FEWEST
 
 IN_WORDS = re.compile(
     r"(?<![\w.])(model|dtype|precision|amp|compile[d\w]*|torch_compile|attn\w*|attention|backend|optim(?:izer)?|config|"
-    r"mode|variant|ckpt|checkpointing|gradient_checkpointing|device)\s?[=:]\s?['\"]?([A-Za-z][\w./-]{0,40}|[01])\b",
+    r"mode|variant|ckpt|checkpointing|gradient_checkpointing|device)\s?[=:]\s?['\"]?([A-Za-z][\w./-]{0,40}\b|[01](?![\w.]))",
     re.IGNORECASE,
 )
 """Settings that a line says in words: `dtype=bf16`."""
 
 IN_NUMBERS = re.compile(
     r"(?<![\w.])(bs|batch[_-]?size|micro[_-]?batch(?:[_-]?size)?|mbs|seq(?:[_-]?len(?:gth)?)?|ctx|gpus?|world[_-]?size|"
-    r"(?:num[_-]?)?workers|accum\w*|grad[_-]?accum\w*)\s?[=:]\s?(\d{1,7})(?![\d.])",
+    r"(?:num[_-]?)?workers|accum\w*|grad[_-]?accum\w*)\s?[=:]\s?(\d{1,7})(?![\d.]|\s?(?:%|°|[CW]\b|m?s\b|[GM]i?B))",
     re.IGNORECASE,
 )
 """Settings that it says in numbers. In a training they may change with each step."""
 
 COUNTER = re.compile(
-    r"(?<![a-z])(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?|it|epoch|ep|batch|update)\W{0,3}(\d+)", re.IGNORECASE
+    r"(?<![a-z])(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?|it|epoch|ep|batch|update)\W{0,3}(\d+)|"
+    r"\[\s*(\d+)\s*/\s*\d+\s*\]",
+    re.IGNORECASE,
 )
 """What counts the steps of a training."""
 
@@ -60,7 +62,7 @@ class LineSources:
                 if len(values) < MOST:
                     values[found[2]] = None
         if len(self.counts) < 2:
-            self.counts |= {found[1] for found in COUNTER.finditer(line)}
+            self.counts |= {found[1] or found[2] for found in COUNTER.finditer(line)}
 
     def question(self, quantity: str) -> str:
         """Return why these lines may not be of one training, as a question; empty where nothing says so."""

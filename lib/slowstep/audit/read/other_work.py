@@ -34,8 +34,11 @@ OF_EVALUATION = re.compile(
 LETTERS = ("val", "dev", "test", "inference", "decode", "prefill", "generation", "loading")
 """What each of those words holds, in lower case."""
 
-OF_LOADING = re.compile(r"\b(?:data ?load\w*|loaders?|input pipeline|io|i/o)\b", re.IGNORECASE)
-"""Words in brackets behind a speed that is of loading alone."""
+OF_LOADING = re.compile(
+    r"(?:only |just )?(?:the )?(?:data ?load\w*|loaders?|input pipeline|io|i/o)(?:,? (?:only|alone|speed|throughput))?",
+    re.IGNORECASE,
+)
+"""What stands in brackets behind a speed that is of loading alone."""
 
 OF_TRAINING = re.compile(rf"{BEGINS}(?:pre-?|re-?)?train(?:s|ed|ing)?{ENDS}", re.IGNORECASE)
 """Words that train."""

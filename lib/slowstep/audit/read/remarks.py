@@ -11,9 +11,19 @@ OF_CHANGES = re.compile(
 )
 """Headers of columns that may say what was changed. Others, such as hosts, say where or when a repeat was made."""
 
+OF_VERSIONS = re.compile(r"\b(?:commits?|sha|revision|branch)\b", re.IGNORECASE)
+"""Those of them whose cells name a change, whatever they say."""
+
+OF_REPEATS = re.compile(
+    r"\b(?:again|once more|(?:re)?tr(?:y|ies)|re-?runs?|repeat\w*|attempts?|seeds?|(?:first|second|third|last) run|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|morning|evening|night|yesterday|today)\b",
+    re.IGNORECASE,
+)
+"""Words of a remark that says how or when a repeat was made, and names no change."""
+
 CHANGED = 1.1
-"""The ratio from which on figures are no repeats where such a column differs. Beyond it no noise of a pace lies that
-an author would leave without a word."""
+"""The ratio from which on figures are no repeats where such a column names changes. Beyond it no noise of a pace lies
+that an author would leave without a word."""
 
 Row = dict[str, Any]
 Alike = Callable[[Sequence[Row], float], bool]
@@ -26,11 +36,18 @@ def apart_by_remarks(group: Sequence[Row], alike: Alike, far: float) -> list[Row
     that say where or when a row was measured.
     """
     names = [name for name in dict.fromkeys(n for row in group for n in row["told"]) if _differs(name, group)]
-    changes = [name for name in names if OF_CHANGES.search(re.sub(r"[_-]+", " ", name))]
+    changes = [name for name in names if _names_changes(name, group)]
     if not names or alike(group, CHANGED if changes else far):
         return list(group)
     each = [[row["told"][name] for name in changes or names if name in row["told"]] for row in group]
     return [row | {"label": " ".join([row["label"], *words])} for row, words in zip(group, each, strict=True)]
+
+
+def _names_changes(name: str, group: Sequence[Row]) -> bool:
+    header = re.sub(r"[_-]+", " ", name)
+    told = [row["told"].get(name, "") for row in group]
+    repeats = all(OF_REPEATS.search(words) for words in told if words)
+    return bool(OF_VERSIONS.search(header) or (OF_CHANGES.search(header) and not repeats))
 
 
 def _differs(name: str, group: Sequence[Row]) -> bool:
