@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -130,27 +130,29 @@ def _mlflow(module: Any, own: str, patches: Patches) -> None:
     here = own or module.get_tracking_uri()
     here = here if OF_FILES.match(here) else IN_FOLDER
 
-    def found(original: Any, *args: Any, **kwargs: Any) -> Any:
-        uri = original(*args, **kwargs)
-        return uri if OF_FILES.match(str(uri)) else here
-
     def to_files(original: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
         if OF_FILES.match(str(uri)):
             original(uri, *args, **kwargs)
 
-    looks_up = dict.fromkeys(("get_tracking_uri", "_resolve_tracking_uri"), found)
+    looks_up = dict.fromkeys(("get_tracking_uri", "_resolve_tracking_uri"), _of_files(lambda: here))
     patches.all_everywhere(module, looks_up | {"set_tracking_uri": to_files})
 
 
 def _registry(module: Any, patches: Patches) -> None:
     """Have MLflow's registry of models stay with files, too."""
     tracking = sys.modules["mlflow.tracking._tracking_service.utils"]
+    found = _of_files(lambda: tracking.get_tracking_uri())
+    patches.all_everywhere(module, dict.fromkeys(("get_registry_uri", "_resolve_registry_uri"), found))
+
+
+def _of_files(here: Callable[[], str]) -> Around:
+    """Return what stands in for a function that looks an address up: it finds files, or else the address `here`."""
 
     def found(original: Any, *args: Any, **kwargs: Any) -> Any:
         uri = original(*args, **kwargs)
-        return uri if uri is None or OF_FILES.match(str(uri)) else tracking.get_tracking_uri()
+        return uri if uri is None or OF_FILES.match(str(uri)) else here()
 
-    patches.all_everywhere(module, dict.fromkeys(("get_registry_uri", "_resolve_registry_uri"), found))
+    return found
 
 
 def _with_mode(module: Any, function: str, mode: str, patches: Patches) -> None:

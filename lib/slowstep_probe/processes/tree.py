@@ -28,12 +28,10 @@ def descendants(pid: int) -> list[int]:
 
 def state(pid: int) -> str:
     """Return the letter of a process's state in the kernel; empty if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        if os.path.isdir("/proc/self"):
-            return ""
+    if found := _stat(pid):
+        return found[0]
+    if os.path.isdir("/proc/self"):
+        return ""
     return next((row[2][0] for row in _listed() if int(row[0]) == pid), "")
 
 
@@ -41,19 +39,20 @@ def descends(pid: int, above: int) -> bool:
     """Return whether a process descends from another one; False if it is gone."""
     if not os.path.isdir("/proc/self"):
         return pid in descendants(above)
-    while pid > 1:
-        pid = _parent(pid)
+    while found := _stat(pid):
+        pid = int(found[1])
         if pid == above:
             return True
     return False
 
 
-def _parent(pid: int) -> int:
+def _stat(pid: int) -> list[str]:
+    """Return what the kernel tells of a process behind its name, the state and the parent first; [] if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return int(file.read().rpartition(")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def resident(pid: int) -> int:
