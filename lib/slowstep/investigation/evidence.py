@@ -8,7 +8,7 @@ the cached-batch ceiling, which the lab has measured before anything of its sect
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
 from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import MARGIN, Peak, peak_of
-from slowstep.judgement.first_reads import FirstReads, first_reads, from_disk
+from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
@@ -287,13 +287,12 @@ class Evidence:
 
     @cached_property
     def _early(self) -> Timeline:
-        return timeline(from_disk(self._early_steps) if self._read_early else self._early_steps)
+        return timeline(self._read_early[1])
 
     @cached_property
-    def _read_early(self) -> FirstReads | None:
-        """The wait for files that some of these steps read from disk and others did not; None if it matters little."""
-        found = first_reads(self._early_steps)
-        return found if found and self._of_job(found).matters else None
+    def _read_early(self) -> tuple[FirstReads | None, Sequence[Steps]]:
+        """The wait for files that some of these steps read from disk and others did not, and those that the job has."""
+        return as_in_job(self._early_steps, self._of_job)
 
     def _of_job(self, found: FirstReads) -> FirstReads:
         """Return a wait for files with what is known of the job: the bytes of an epoch, the memory, and its epochs."""
@@ -313,8 +312,9 @@ class Evidence:
         times += range(len(times), len(self._early_steps))
         epoch = samples_of_epoch(self.noise) or 0
         found = courses(self._early_steps, self.settings.budget.minimum_effect, epoch, times)
-        read = self._read_early
-        return [one for one in found if read is None or read.phase not in one.phase.split(" and ")]
+        read = self._read_early[0]
+        waits = read.phase if read and read.matters else None
+        return [one for one in found if waits not in one.phase.split(" and ")]
 
     @property
     def _changes_pace(self) -> bool:

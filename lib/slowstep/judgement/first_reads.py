@@ -121,6 +121,18 @@ def first_reads(launches: Sequence[Steps]) -> FirstReads | None:
     )
 
 
+def as_in_job(
+    launches: Sequence[Steps], of_job: Callable[[FirstReads], FirstReads]
+) -> tuple[FirstReads | None, Sequence[Steps]]:
+    """Return the wait for files of these launches, and the steps that wait as those of the job do.
+
+    `of_job` adds what is known of the job's files.
+    """
+    found = first_reads(launches)
+    found = found and of_job(found)
+    return found, from_disk(launches) if found and found.matters else launches
+
+
 def from_disk(launches: Sequence[Steps]) -> list[Steps]:
     """Return the steps, by launch, whose files were read from disk."""
     most = _most_fetched(launches)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from slowstep.judgement.events_alone import measured_alone
-from slowstep.judgement.first_reads import FirstReads, first_reads, from_disk
+from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
@@ -116,10 +116,8 @@ def baseline_facts(
         return None
     own = [*record.baseline.steps, *record.treatment.steps]
     quiet = not_held_up(every or own)
-    read = first_reads(quiet)
-    read = read and of_job(read)
-    as_in_job = from_disk(quiet) if read and read.matters else quiet
-    facts = _facts(blocks, own, as_in_job, record.baseline.observed, rarest_stall)
+    read, steps = as_in_job(quiet, of_job)
+    facts = _facts(blocks, own, steps, record.baseline.observed, rarest_stall)
     return replace(facts, was_held_up=any(one not in quiet for one in own if len(one)), first_reads=read)
 
 
