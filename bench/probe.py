@@ -152,7 +152,7 @@ def _plan() -> Iterator[bool]:
 
 
 def _attach(until: ExitStack) -> None:
-    from slowstep_probe.probe import Probe
+    from slowstep_probe.probe.probe import Probe
 
     probe = Probe()
     until.enter_context(probe.attached())

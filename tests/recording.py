@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from slowstep.records import Block
-from slowstep_probe.clock import Clock
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.clock import Clock
+from slowstep_probe.probe.probe import Probe
 
 
 class HandClock:

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from slowstep_probe import after_epochs
-from slowstep_probe.after_epochs import AfterEpochs
 from slowstep_probe.patches import Patches
+from slowstep_probe.survey import after_epochs
+from slowstep_probe.survey.after_epochs import AfterEpochs
 
 EPOCHS = 3
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from slowstep_probe.batch_work import UNKNOWN, count, count_inputs, total
-from slowstep_probe.drawn import Examples
 from slowstep_probe.measured import Work
+from slowstep_probe.probe.batch_work import UNKNOWN, count, count_inputs, total
+from slowstep_probe.probe.drawn import Examples
 
 IDS = torch.ones(2, 6, dtype=torch.int64)
 KEPT = torch.tensor([[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]])

@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader, Dataset
 from slowstep_probe.by_identity import HELD, ByIdentity, identity
 from slowstep_probe.changing.padding import PaddedColumns
 from slowstep_probe.patches import Patches
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.probe import Probe
 from slowstep_probe.ranks.launchers import Launchers
-from slowstep_probe.survey import Survey
+from slowstep_probe.survey.survey import Survey
 
 
 @pytest.fixture(autouse=True)

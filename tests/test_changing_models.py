@@ -26,11 +26,11 @@ from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.idle_gradients import IdleGradients, idle
 from slowstep_probe.changing.models import ModelChanges, computes_on
 from slowstep_probe.changing.wanted import Wanted
-from slowstep_probe.graphs import graph_facts
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.graphs import graph_facts
+from slowstep_probe.probe.probe import Probe
 
 SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32}
 ATTENTION = {"model.attn_implementation": "sdpa"}

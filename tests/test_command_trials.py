@@ -31,7 +31,7 @@ from slowstep.measure.measurer import ComparisonRequest
 from slowstep.records import Status
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.command import CHANGES
-from slowstep_probe.graphs import graph_facts
+from slowstep_probe.probe.graphs import graph_facts
 from slowstep_probe.trial.messages import BlockDone, Observe, PeriodicEvent, Run
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"

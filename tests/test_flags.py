@@ -17,8 +17,8 @@ import torch
 from slowstep_probe.changing import flags
 from slowstep_probe.changing.flags import FLAGS, Flags, debug_environment, tracing
 from slowstep_probe.changing.wanted import Wanted
-from slowstep_probe.debug_environment import KEY, environment_of
 from slowstep_probe.patches import Patches
+from slowstep_probe.survey.debug_environment import KEY, environment_of
 
 PROFILER = cProfile.Profile()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowstep_probe.marks import STEP, Mark, phase_names
+from slowstep_probe.probe.marks import STEP, Mark, phase_names
 
 TRAINING, HELD_OUT = 1, 2
 

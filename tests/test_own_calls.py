@@ -15,9 +15,9 @@ from torch import nn
 from recording import HandClock, record
 from slowstep_probe.changing.models import BY_ITSELF, COMPILE, ModelChanges
 from slowstep_probe.changing.wanted import Wanted
-from slowstep_probe.own_calls import answers_by_itself, takes_hooks
-from slowstep_probe.probe import Probe
-from slowstep_probe.seen_training import _holder, _model_of
+from slowstep_probe.probe.own_calls import answers_by_itself, takes_hooks
+from slowstep_probe.probe.probe import Probe
+from slowstep_probe.survey.seen_training import _holder, _model_of
 
 
 class Answers(nn.Module):

@@ -16,8 +16,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from slowstep_probe.looks import FAILED
-from slowstep_probe.own_updates import OwnUpdates
-from slowstep_probe.step_ends import StepEnds
+from slowstep_probe.probe.own_updates import OwnUpdates
+from slowstep_probe.probe.step_ends import StepEnds
 from slowstep_probe.trial import update_calls
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.update_calls import UpdateCalls

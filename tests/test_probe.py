@@ -25,14 +25,14 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from recording import HandClock, record
 from slowstep.records import PHASES
 from slowstep_probe import devices
-from slowstep_probe.clock import CudaClock, HostClock, device_of
-from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import FAILED
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.observed import optimizer_facts
-from slowstep_probe.probe import Probe
-from slowstep_probe.step_losses import PART, StepLosses
-from slowstep_probe.tape import Tape
+from slowstep_probe.probe.clock import CudaClock, HostClock, device_of
+from slowstep_probe.probe.loader_workers import Workers
+from slowstep_probe.probe.probe import Probe
+from slowstep_probe.probe.step_losses import PART, StepLosses
+from slowstep_probe.probe.tape import Tape
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -19,8 +19,8 @@ from recording import HandClock, record
 from slowstep_probe import devices
 from slowstep_probe.by_identity import identity
 from slowstep_probe.observed import observed
-from slowstep_probe.probe import Probe
-from slowstep_probe.step_ends import StepEnds
+from slowstep_probe.probe.probe import Probe
+from slowstep_probe.probe.step_ends import StepEnds
 
 BATCH, BATCHES = 4, 10
 

@@ -22,7 +22,7 @@ import pytest
 import torch
 import yaml
 
-import slowstep_probe.probe
+import slowstep_probe.probe.probe
 from slowstep.factors import Arm
 from slowstep.judgement.operators import places as parts_of
 from slowstep.measure.local import FEWEST_PROFILED, PROFILED_STEPS, LocalMeasurer
@@ -161,7 +161,7 @@ def test_overlapping_spans_are_covered_once() -> None:
 def test_the_probe_is_no_code_of_the_users() -> None:
     """A call that passes through the probe stands at the line of the user's own code."""
     given: dict[str, object] = {"sys": sys}
-    exec(compile("frame = sys._getframe()", slowstep_probe.probe.__file__, "exec"), given)
+    exec(compile("frame = sys._getframe()", slowstep_probe.probe.probe.__file__, "exec"), given)
     where, own = place_of(given["frame"])
 
     assert own

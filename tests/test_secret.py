@@ -27,9 +27,9 @@ from slowstep.report.cards import card
 from slowstep.report.tables import settings_table
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.run import training_defaults
-from slowstep_probe.early_environment import mattering
 from slowstep_probe.processes.log import CappedLog
 from slowstep_probe.secret import cleaned, hidden, is_secret, know, masked, secrets_of, without_secrets
+from slowstep_probe.survey.early_environment import mattering
 from slowstep_probe.trial.failure import raised
 
 ROOT = Path(__file__).resolve().parents[1]

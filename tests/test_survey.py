@@ -450,7 +450,7 @@ def test_the_end_of_an_epoch_is_waited_for_as_long_as_is_said(patience: float, t
 
 def test_nothing_heavy_is_imported_before_the_program_is_entered() -> None:
     """Overlays need a process of one thread, and the program may set variables before its own import of PyTorch."""
-    code = "import sys, slowstep_probe.surveyed; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    code = "import sys, slowstep_probe.survey.main; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
 
     assert 0 == subprocess.run([sys.executable, "-c", code], check=False).returncode
 

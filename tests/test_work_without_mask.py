@@ -9,8 +9,8 @@ import torch
 
 from slowstep.judgement.throughput import unit, works
 from slowstep.records import Block
-from slowstep_probe.batch_work import count, count_inputs, total
 from slowstep_probe.changing.padding import columns_varied, trimmed
+from slowstep_probe.probe.batch_work import count, count_inputs, total
 
 PAD, VOCABULARY = 0, 1000
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from slowstep_probe.loader_workers import Workers
 from slowstep_probe.measured import Place
+from slowstep_probe.probe.loader_workers import Workers
 from slowstep_probe.trial.stack_sampler import WAITS
 from slowstep_probe.trial.worker_stacks import ENOUGH, SIGNAL, WorkerStacks, of_waiting
 

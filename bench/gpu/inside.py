@@ -18,8 +18,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from slowstep.judgement.intervals import paired
-from slowstep_probe.clock import CudaClock, HostClock
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.clock import CudaClock, HostClock
+from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.trial.messages import Answer, encoded
 

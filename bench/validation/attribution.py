@@ -112,7 +112,7 @@ def train(wire: Wire, given: dict[str, Any]) -> None:
     from torch import nn
     from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-    from slowstep_probe.probe import Probe
+    from slowstep_probe.probe.probe import Probe
 
     plan = from_plain(Plan, given)
     torch.set_num_threads(1)  # threads that fell asleep beside the planted sleep take their time to come back

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 import torch.utils.data.dataloader as loading
 
-from slowstep_probe.graphs import graph_facts, without_graphs
 from slowstep_probe.looks import class_names, looking
 from slowstep_probe.measured import WHY_NOT
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.graphs import graph_facts, without_graphs
+from slowstep_probe.probe.probe import Probe
 
 SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
 """The orders of examples, by the classes of samplers."""

@@ -17,8 +17,8 @@ from slowstep.nodes.key import NoKey, read_key
 from slowstep.nodes.listening import PORT
 from slowstep.settings.errors import SettingsError
 from slowstep.text.terminal import say
-from slowstep_probe.early_environment import mattering
 from slowstep_probe.processes.wire import Wire
+from slowstep_probe.survey.early_environment import mattering
 
 T = TypeVar("T")
 

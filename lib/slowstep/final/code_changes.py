@@ -25,8 +25,8 @@ from slowstep.text.markdown import code, escape
 from slowstep.wording.causes import Cause
 from slowstep.wording.words import effect, time_taken
 from slowstep_probe.changing.intervention import given_name
-from slowstep_probe.debug_environment import KEY, debugging
 from slowstep_probe.secret import hidden
+from slowstep_probe.survey.debug_environment import KEY, debugging
 
 ASSIGNS = re.compile(r"[A-Za-z_]\w*=")
 """The beginning of a word that sets a variable for the command behind it."""

@@ -19,9 +19,9 @@ from slowstep.settings.command import CHANGES, COPIES, Command, digest
 from slowstep.settings.convert import from_plain
 from slowstep.settings.errors import SettingsError
 from slowstep_probe.changed import files_in
-from slowstep_probe.debug_environment import environment_of
 from slowstep_probe.ranks.rank import PROCESS, SPAWN, SUBPROCESS, way_of
 from slowstep_probe.secret import masked
+from slowstep_probe.survey.debug_environment import environment_of
 
 RUN = "run-"
 """The beginning of the names of folders that hold the changed copies of one run."""

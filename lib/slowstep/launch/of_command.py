@@ -22,8 +22,8 @@ from slowstep.settings.command import Command
 from slowstep.settings.periodic_events import EVENTS, is_rare
 from slowstep.settings.schema import Settings
 from slowstep_probe.changing.intervention import Intervention
-from slowstep_probe.debug_environment import environment_of
 from slowstep_probe.program import Program
+from slowstep_probe.survey.debug_environment import environment_of
 
 OFFLINE = {
     "WANDB_MODE": "offline",

@@ -101,7 +101,7 @@ def _survey_from(
         **asdict(order),
     }
     know(secrets_of(command.words, command.env))
-    words = [command.python, *command.options, "-c", entry("surveyed")]
+    words = [command.python, *command.options, "-c", entry("survey.main")]
     with tempfile.TemporaryFile() as log:
         start = FreshStart(command.folder, log, lines)
         own = dict(env) | dict([start.variable]) | command.env | command.early | offline(scratch)

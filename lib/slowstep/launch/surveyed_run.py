@@ -26,9 +26,9 @@ from slowstep.settings.errors import SettingsError
 from slowstep.settings.library_arguments import FUSED
 from slowstep.settings.parse import read_yaml
 from slowstep.settings.schema import Process
-from slowstep_probe.early_environment import mattering
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 from slowstep_probe.processes.log import last_words
+from slowstep_probe.survey.early_environment import mattering
 
 FILE, RECORD = "investigation.yaml", "survey.json"
 """The names of the parameter file and of the survey's own record, in the investigation's folder."""

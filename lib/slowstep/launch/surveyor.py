@@ -14,10 +14,10 @@ from slowstep.nodes.current import session_of
 from slowstep.nodes.member import NodeFailed
 from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
-from slowstep_probe.early_environment import OF_RANKS, mattering
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.failures import LOST
 from slowstep_probe.ranks.rank import BY_ITSELF, PROCESS, SPAWN, Group, way_of
+from slowstep_probe.survey.early_environment import OF_RANKS, mattering
 
 SLOW_PATH = re.compile(
     r"fast path is not available|fall(s|ing)? ?back (to|on)|fallback|will be slow|is slower|slow(er)? (path|version|"

@@ -14,8 +14,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
-from slowstep_probe.outermost import Outermost
 from slowstep_probe.patches import Patches
+from slowstep_probe.probe.outermost import Outermost
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.rank import Rank
 from slowstep_probe.trial import heap

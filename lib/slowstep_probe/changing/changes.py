@@ -23,7 +23,7 @@ from slowstep_probe.changing.trainer_events import trainer_events
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking
 from slowstep_probe.patches import Patches
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes import others
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.trial.told import EventResult, NotTestable, told

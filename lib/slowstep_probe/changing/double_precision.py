@@ -10,8 +10,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._pytree import tree_map
 
 from slowstep_probe.changing.optimizers import states_of
-from slowstep_probe.hooks import Hook
 from slowstep_probe.looks import with_size
+from slowstep_probe.probe.hooks import Hook
 
 
 def is_double(model: torch.nn.Module) -> bool:

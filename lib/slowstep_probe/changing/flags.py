@@ -18,9 +18,9 @@ import torch
 import torch.autograd.anomaly_mode
 
 from slowstep_probe.changing.wanted import Wanted
-from slowstep_probe.debug_environment import debugging, debugs
 from slowstep_probe.patches import Patches
 from slowstep_probe.secret import masked
+from slowstep_probe.survey.debug_environment import debugging, debugs
 
 SDPA = {
     "math": "math",

@@ -15,9 +15,9 @@ from slowstep_probe.changing.double_precision import is_double, to_single
 from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.optimizers import note_made, states_of
 from slowstep_probe.changing.wanted import Wanted
-from slowstep_probe.hooks import Hook
-from slowstep_probe.own_calls import takes_hooks
 from slowstep_probe.patches import Patches
+from slowstep_probe.probe.hooks import Hook
+from slowstep_probe.probe.own_calls import takes_hooks
 
 CHECKPOINTING = "training_arguments.gradient_checkpointing"
 ATTENTION = "model.attn_implementation"

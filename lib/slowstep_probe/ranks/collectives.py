@@ -16,7 +16,7 @@ import torch
 
 from slowstep_probe import devices
 from slowstep_probe.patches import Patches
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.probe import Probe
 
 NAMES = (
     "_broadcast_coalesced",

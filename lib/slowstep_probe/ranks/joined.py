@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from slowstep_probe import batch_work
 from slowstep_probe.measured import WHERE_RANKS_WAIT, Memory, OfRank, Steps
+from slowstep_probe.probe import batch_work
 from slowstep_probe.trial.messages import BlockDone, Observed, PeriodicEventDone, Ready
 
 

@@ -30,14 +30,14 @@ from torch.profiler import record_function
 from slowstep_probe import devices
 from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
-from slowstep_probe.clock import CudaClock, device_of
-from slowstep_probe.graphs import recompilations
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Memory, Status, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.plain import from_plain
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.clock import CudaClock, device_of
+from slowstep_probe.probe.graphs import recompilations
+from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.memory_watch import most_held_alone
 from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire

@@ -115,7 +115,7 @@ class BlockDone:
     trained: int
     """Steps trained since the block before, discarded steps included."""
     position: int
-    """Samples trained on since the start, see `slowstep_probe.tape.Tape.position`."""
+    """Samples trained on since the start, see `slowstep_probe.probe.tape.Tape.position`."""
     learning_rates: list[float] = field(default_factory=list)
     """Learning rates of the steps of `losses`, each relative to the one that was set."""
     steps: Steps = Steps()

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from slowstep_probe.graphs import any_made
+from slowstep_probe.probe.graphs import any_made
 from slowstep_probe.trial.call_flops import call_flops
 from slowstep_probe.trial.loops import Product, Repeated, time_within
 

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import torch
 
-from slowstep_probe.graphs import any_made
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import TRAINS, Place
 from slowstep_probe.places import LIBRARIES, is_own, kind_of, line_of, nearest, real
+from slowstep_probe.probe.graphs import any_made
 from slowstep_probe.trial.thread_timer import ThreadTimer
 from slowstep_probe.trial.update_calls import UpdateCalls
 

@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 import torch
 
 from slowstep_probe.looks import looking, with_size
-from slowstep_probe.probe import Probe
+from slowstep_probe.probe.probe import Probe
 
 MOST = 8
 """The most weights that are looked at."""

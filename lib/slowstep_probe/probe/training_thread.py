@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from slowstep_probe import devices
-from slowstep_probe.children import Forked, TheOneThatTrains
+from slowstep_probe.probe.children import Forked, TheOneThatTrains
 
 
 class TrainingThread:

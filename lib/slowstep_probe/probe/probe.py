@@ -1,7 +1,9 @@
 """The probe: it shows where a training step's time goes. It is attached to PyTorch and not to the user's code.
 
 It puts marks at the places where PyTorch, accelerate and Trainer pass from one phase to the next. So it works the same
-for the built-in workload, for a Trainer script and for a plain loop. It relies on the following:
+for the built-in workload, for a Trainer script and for a plain loop. It relies on the following.
+
+Which phase it is:
 
 - Data wait and the copy to the device happen before `on_step_begin` of Trainer's callbacks, and accelerate fetches
   one batch ahead. Callbacks can't see them, so the loader's own `__next__` is marked.
@@ -12,7 +14,13 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
   Hooks on the modules that it calls would be a part of its graph, and do nothing there.
 - Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. All hooks of a forward
   pass belong to it, too. What lies between the forward passes of an evaluation in the loop belongs to the evaluation
-  (`slowstep_probe.marks`), also where they leave gradients on (`slowstep_probe.modes`).
+  (see `marks`), also where they leave gradients on (see `modes`).
+- Gradients that are asked for (torch.autograd.grad, on which torch.func rests) are a backward pass where a program
+  makes no other. Beside one they are a part of it, as a penalty on gradients is.
+- What an optimizer's closure computes is no part of the optimizer.
+
+When a step ends (see `step_ends`):
+
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
   `on_step_end`, belong to the step they follow. Training that draws from no loader begins its next step with a forward
   pass. Several optimizers that step on one batch make one step.
@@ -20,16 +28,15 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
   one was asked, with the next forward pass: one of them may validate by itself while the others wait for it. Where only
   some of them have a loader, and hand on what it gives, they pass it as soon as the optimizer has stepped: the one that
   asks its loader is the one that the others wait for.
-- What tells that a step has ended is told in `slowstep_probe.step_ends`.
-- Gradients that are asked for (torch.autograd.grad, on which torch.func rests) are a backward pass where a program
-  makes no other; beside one they are a part of it, as a penalty on gradients is.
-- What an optimizer's closure computes is no part of the optimizer.
-- One process trains: this one, or one that it forks (`slowstep_probe.children`). A child of one that trains already
-  does not, and neither does a child before it has made a step.
-- One thread trains: that in which backward passes and optimizer steps are made. Of what runs beside it in another one,
-  only the batches count that are fetched there and trained on here.
 - Where backward passes go on and neither a loader is asked nor a module called (functions over bare parameters, or all
   of it within a closure), nothing tells where a step begins, and a step ends where its optimizer's step does.
+
+Which process and which thread train (see `children`, `training_thread`):
+
+- One process trains: this one, or one that it forks. A child of one that trains already does not, and neither does a
+  child before it has made a step.
+- One thread trains: that in which backward passes and optimizer steps are made. Of what runs beside it in another one,
+  only the batches count that are fetched there and trained on here.
 """
 
 from __future__ import annotations
@@ -44,21 +51,21 @@ import torch
 import torch.utils.data.dataloader as loading
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from slowstep_probe import batch_work
-from slowstep_probe.batches import Batches
-from slowstep_probe.clock import Clock, HostClock
 from slowstep_probe.late_imports import LateImports
-from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Block, Steps, Work
-from slowstep_probe.modes import Modes
-from slowstep_probe.optimizer_calls import OptimizerCalls
-from slowstep_probe.outermost import Outermost
 from slowstep_probe.patches import Patches
-from slowstep_probe.phases import Phases
-from slowstep_probe.step_ends import StepEnds
-from slowstep_probe.tape import Tape
-from slowstep_probe.training_thread import TrainingThread
+from slowstep_probe.probe import batch_work
+from slowstep_probe.probe.batches import Batches
+from slowstep_probe.probe.clock import Clock, HostClock
+from slowstep_probe.probe.loader_workers import Workers
+from slowstep_probe.probe.modes import Modes
+from slowstep_probe.probe.optimizer_calls import OptimizerCalls
+from slowstep_probe.probe.outermost import Outermost
+from slowstep_probe.probe.phases import Phases
+from slowstep_probe.probe.step_ends import StepEnds
+from slowstep_probe.probe.tape import Tape
+from slowstep_probe.probe.training_thread import TrainingThread
 
 _count_inputs, _can_learn = looking(batch_work.count_inputs), looking(batch_work.can_learn)
 

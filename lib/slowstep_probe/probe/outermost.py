@@ -13,10 +13,10 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 
-from slowstep_probe.graphs import COMPILED, dynamo
-from slowstep_probe.hooks import WatchingHook
 from slowstep_probe.looks import looking
-from slowstep_probe.own_calls import OwnCalls
+from slowstep_probe.probe.graphs import COMPILED, dynamo
+from slowstep_probe.probe.hooks import WatchingHook
+from slowstep_probe.probe.own_calls import OwnCalls
 
 SOUGHT = 2
 """The steps in which modules are sought that are called outermost. Some are first called after an optimizer's step, or

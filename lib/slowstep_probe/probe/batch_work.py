@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from slowstep_probe.drawn import Examples
 from slowstep_probe.measured import Work
-from slowstep_probe.without_mask import doubtful_tokens, has_padding
+from slowstep_probe.probe.drawn import Examples
+from slowstep_probe.probe.without_mask import doubtful_tokens, has_padding
 
 
 def count(batch: Any, drawn: Examples | None = None) -> Work:

@@ -13,8 +13,8 @@ from slowstep_probe import places
 from slowstep_probe.changing.trainer_events import eval_samples
 from slowstep_probe.looks import looking, with_size
 from slowstep_probe.measured import Block
-from slowstep_probe.probe import Probe
-from slowstep_probe.survey import Survey
+from slowstep_probe.probe.probe import Probe
+from slowstep_probe.survey.survey import Survey
 
 
 def seen_training(

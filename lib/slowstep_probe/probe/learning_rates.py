@@ -10,7 +10,7 @@ import torch
 
 from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.looks import looking
-from slowstep_probe.step_losses import KEPT
+from slowstep_probe.probe.step_losses import KEPT
 
 
 class LearningRates:

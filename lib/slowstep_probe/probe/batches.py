@@ -10,12 +10,12 @@ from weakref import WeakKeyDictionary
 
 import torch.utils.data.dataloader as loading
 
-from slowstep_probe import batch_work
 from slowstep_probe.by_identity import identity, reference
-from slowstep_probe.drawn import AHEAD, Drawn
-from slowstep_probe.loader_workers import Workers
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Work
+from slowstep_probe.probe import batch_work
+from slowstep_probe.probe.drawn import AHEAD, Drawn
+from slowstep_probe.probe.loader_workers import Workers
 
 FEEDING = 8
 """The loaders that feed the training of which is known that they do, where a new one is made again and again."""

@@ -41,9 +41,9 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
 from slowstep_probe.processes import others
-from slowstep_probe.program_lines import first_command, is_own_program
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.secret import hidden, masked, without_secrets
+from slowstep_probe.survey.program_lines import first_command, is_own_program
 from slowstep_probe.weights.built_once import watch
 
 MOST = 200

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from slowstep_probe import batch_work
-from slowstep_probe.clock import Clock
-from slowstep_probe.marks import STEP, Mark, phase_names, steps_of
 from slowstep_probe.measured import PHASES, Block, Steps, Work
+from slowstep_probe.probe import batch_work
+from slowstep_probe.probe.clock import Clock
+from slowstep_probe.probe.marks import STEP, Mark, phase_names, steps_of
 
 
 class Tape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from slowstep_probe.phases import Phases
+from slowstep_probe.probe.phases import Phases
 
 
 class OptimizerCalls:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from slowstep_probe.tape import Tape
+from slowstep_probe.probe.tape import Tape
 
 
 class Phases:

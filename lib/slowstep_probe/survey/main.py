@@ -60,15 +60,15 @@ def main(order: str) -> None:
     if own is not None and asked["launcher"] == "environment":
         os.environ.update(own.rank.environment)
     program.enter()
-    from slowstep_probe.after_epochs import AfterEpochs
     from slowstep_probe.changing.data_parallel import GradientExchange
-    from slowstep_probe.early_environment import EarlyEnvironment
     from slowstep_probe.late_imports import LateImports
     from slowstep_probe.patches import Patches
-    from slowstep_probe.probe import Probe
+    from slowstep_probe.probe.probe import Probe
     from slowstep_probe.ranks.launchers import Launchers
     from slowstep_probe.ranks.meeting import Meeting
-    from slowstep_probe.survey import Survey
+    from slowstep_probe.survey.after_epochs import AfterEpochs
+    from slowstep_probe.survey.early_environment import EarlyEnvironment
+    from slowstep_probe.survey.survey import Survey
     from slowstep_probe.trial.failure import raised
 
     before = dict(os.environ)
@@ -371,7 +371,7 @@ class Watched:
         """Return what was seen of the training. What odd objects do not tell is left out."""
         from slowstep_probe.looks import looking
         from slowstep_probe.observed import observed
-        from slowstep_probe.seen_training import seen_training
+        from slowstep_probe.survey.seen_training import seen_training
 
         probe = self.probe
         block, _ = probe.close()

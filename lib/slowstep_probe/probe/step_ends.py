@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from slowstep_probe.learning_rates import LearningRates
-from slowstep_probe.own_updates import OwnUpdates
-from slowstep_probe.step_losses import StepLosses
+from slowstep_probe.probe.learning_rates import LearningRates
+from slowstep_probe.probe.own_updates import OwnUpdates
+from slowstep_probe.probe.step_losses import StepLosses
 
 UNSEEN = 128
 """Backward passes without any sign of an optimizer step, after which each of them is taken for one."""

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from slowstep_probe.graphs import COMPILED
 from slowstep_probe.patches import Patches
+from slowstep_probe.probe.graphs import COMPILED
 
 TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 CALL = "__call__"
