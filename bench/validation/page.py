@@ -81,7 +81,7 @@ WANTED = [
         *("prediction.within_5pct", "{} of {prediction.total}", "at least 8", lambda count, _: count >= 8),
     ),
     Wanted(
-        "the same jobs, started without the setting that keeps freed memory",
+        "the same jobs, where freed memory goes back to the system",
         *("prediction.returned_within_5pct", "{} of {prediction.total}", "no goal"),
     ),
     Wanted(
@@ -91,7 +91,7 @@ WANTED = [
         of="probe.cost_high",
     ),
     Wanted(
-        "the host's time that it adds to a step of a plain loop",
+        "host time that the probe adds to a step of a plain loop",
         "probe.added_to_plain_microseconds",
         "{:.0f} µs [{probe.added_to_plain_microseconds_low:.0f}, {probe.added_to_plain_microseconds_high:.0f}]",
         "below 200 µs",
@@ -99,7 +99,7 @@ WANTED = [
         of="probe.added_to_plain_microseconds_high",
     ),
     Wanted(
-        "the same of Trainer",
+        "host time that it adds to a step of Trainer",
         "probe.added_to_trainer_microseconds",
         "{:.0f} µs [{probe.added_to_trainer_microseconds_low:.0f}, {probe.added_to_trainer_microseconds_high:.0f}]",
         "below 200 µs",
@@ -107,11 +107,11 @@ WANTED = [
         of="probe.added_to_trainer_microseconds_high",
     ),
     Wanted(
-        "planted seconds put in the wrong place, worst",
+        "planted seconds that were put into another phase, worst case",
         *("probe.attribution_error_max", "{:.1%}", "at most 2 %", lambda share, _: share <= 0.02),
     ),
     Wanted(
-        "training steps that a full grid of runs takes, over those that slowstep took for the same verdicts",
+        "training steps of a full grid of runs, over those of slowstep for the same verdicts",
         *("price.ratio", "{:.1f}", "at least 5", lambda ratio, _: ratio >= 5),
     ),
 ]

@@ -76,16 +76,14 @@ SUMS = (
 
 
 def where(names: Iterable[str]) -> str:
-    """Machines, versions, dates and commits of these parts, each once."""
+    """Machines, versions and dates of these parts, each once, and how many commits they were measured at."""
     about = [part for name, part in read().items() if name in set(names)]
     machines = _each_once(machine(part["machine"]) for part in about)
     packages = _each_once(f"{name} {part['versions'][name]}" for name in ("torch", "transformers") for part in about)
     dates = sorted({part["date"] for part in about})
-    commits = ", ".join(_each_once(part["commit"] for part in about))
-    return (
-        f"{'; '.join(machines)}; {', '.join(packages)}; "
-        f"{dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}, at {commits}."
-    )
+    commits = len(_each_once(part["commit"] for part in about))
+    days = f"{dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}"
+    return f"{'; '.join(machines)}; {', '.join(packages)}; {days}, at {commits} commit{'s' * (commits > 1)}."
 
 
 def machine(about: dict[str, Any]) -> str:
