@@ -44,7 +44,8 @@ class Work:
 
     padded = all positions of the batches; useful = attention_mask.sum(), or all positions where there is no mask and
     rows are full; loss = labels that count (!= -100); cut = tokens of the examples that truncation removed; doubtful =
-    positions in rows that may be padded, where no mask says it. If these are many, useful tokens are None.
+    positions in rows that may be padded, where no mask says it. If these are many, useful tokens are None. Before a
+    block has ended, counts may be tensors on a device, and `doubtful_tokens` a function that counts them.
     """
 
     samples: int = 0

@@ -106,7 +106,7 @@ def total(works: list[Work]) -> Work:
     names = ("padded_tokens", "useful_tokens", "loss_tokens", "cut_tokens")
     columns = {name: [_read(getattr(w, name)) for w in works] for name in names}
     sums = {name: None if None in column else sum(column) for name, column in columns.items()}
-    doubtful = sum(_read(w.doubtful_tokens) or 0 for w in works)
+    doubtful = sum(w.doubtful_tokens() if callable(w.doubtful_tokens) else w.doubtful_tokens for w in works)
     if has_padding(doubtful, sums["padded_tokens"]):
         sums["useful_tokens"] = None
     return Work(samples=sum(w.samples for w in works), doubtful_tokens=doubtful, **sums)
@@ -198,7 +198,7 @@ def _alike(items: Sequence[Any]) -> bool:
 
 
 PAIR = 2
-"""As many tensors of unlike lengths are more likely parts of a batch than examples."""
+"""Up to two tensors of unlike lengths are more likely parts of a batch than examples."""
 
 
 def _ragged(items: Sequence[Any]) -> bool:

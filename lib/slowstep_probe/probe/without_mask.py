@@ -8,23 +8,25 @@ itself: of batches padded four times as long as needed, trimming would only take
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import torch
 
 FEW = 32
-"""One part in so many is few: of a block's positions those in doubtful rows, and of a row the equal values at an end.
-The padding that is overlooked then is a few percent of the positions at most."""
+"""A block has few doubtful rows if they hold at most 1/FEW of its positions, and few values at an end of a row are
+equal if they are at most 1/FEW of it. The padding that is overlooked is a few percent of the positions at most."""
 
 SHORT = 2
-"""As many equal values at an end of a row are never doubtful, however short the row is: words and digits repeat."""
+"""Two equal values at an end of a row are never doubtful, however short the row is: words and digits repeat."""
 
 
-def doubtful_tokens(ids: torch.Tensor) -> Any:
-    """Return the positions in rows of `ids`, (..., length), that begin or end with one value again and again.
+def doubtful_tokens(ids: torch.Tensor) -> Callable[[], int] | int:
+    """Return what counts the positions in rows of `ids`, (..., length), that begin or end with one value repeated.
 
-    They are a tensor where the tokens lie on a device, and nothing waits for that. Nested tensors hold no padding, and
-    other kinds of tensors may say more than is known here: 0.
+    It is called when a block has ended, and knows a copy of the ends of the rows: a step pays for that copy alone, and
+    nothing waits for a device. Nested tensors hold no padding, and other kinds of tensors may say more than is known
+    here: 0.
     """
     if type(ids) is not torch.Tensor or ids.is_nested or not ids.numel():
         return 0
@@ -33,9 +35,12 @@ def doubtful_tokens(ids: torch.Tensor) -> Any:
     long = max(SHORT, length // FEW) + 1
     if length < long:
         return 0
-    ends = torch.stack((rows[:, :long], rows[:, -long:]))
-    doubtful = (ends == ends[..., :1]).all(-1).any(0).count_nonzero() * length
-    return int(doubtful) if doubtful.device.type == "cpu" else doubtful
+    return partial(_in_doubt, torch.stack((rows[:, :long], rows[:, -long:])), length)
+
+
+def _in_doubt(ends: torch.Tensor, length: int) -> int:
+    """Return the positions in rows that have one value repeated at one of their `ends`, (2, rows, values)."""
+    return int((ends == ends[..., :1]).all(-1).any(0).count_nonzero()) * length
 
 
 def has_padding(doubtful: int, positions: int | None) -> bool:
