@@ -25,6 +25,7 @@ from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import MARGIN, Peak, peak_of
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
+from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
@@ -451,8 +452,8 @@ class Evidence:
         record = self.have(self.comparison(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
-        reads = self.baseline.facts.first_reads
-        verdict = judge(prior, contrast, record, least, device, self._stalling, self.noise, reads)
+        known = KnownOfRun(stalls=self._stalling, noise=self.noise, reads=self.baseline.facts.first_reads)
+        verdict = judge(prior, contrast, record, least, device, known)
         passes = [one for one in self._courses if not (one.grows or one.once)]
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
