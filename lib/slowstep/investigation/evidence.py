@@ -39,6 +39,7 @@ from slowstep.judgement.run_facts import (
 )
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import PASSES, Suspect, perhaps_suspects, suspects
+from slowstep.judgement.throughput import samples_per_step, seconds_per_sample
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.live_trial import DISCARDED, START_UP
@@ -270,8 +271,7 @@ class Evidence:
         if failed is None:
             return ""
         seen = [max(steps.position) for steps in failed.steps if steps]  # of the last launch it is where it failed
-        blocks = self._noise_blocks()
-        step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
+        step = samples_per_step(self._noise_blocks())
         after = f" after about {round(seen[-1] / step) + 1:,} steps" if seen and step else ""
         return f"the run itself {'ends' if failed.status is Status.ENDED else 'fails'}{after} ({failure(failed)})"
 
@@ -346,15 +346,12 @@ class Evidence:
     def stall_samples(self) -> float:
         """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
         apart = self._early.spacing(WAITS, self.settings.budget.minimum_effect / 2)
-        blocks = self._noise_blocks()
-        samples = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
-        return apart * samples if apart > 1 else 0.0
+        return apart * samples_per_step(self._noise_blocks()) if apart > 1 else 0.0
 
     @cached_property
     def _sample_seconds(self) -> float:
         """The mean seconds of a sample in the A/A comparison; 0 if it has no pairs."""
-        blocks = self._noise_blocks()
-        return sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks) if blocks else 0.0
+        return seconds_per_sample(self._noise_blocks())
 
     @cached_property
     def block_length(self) -> BlockLength | None:

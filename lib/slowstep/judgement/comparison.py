@@ -115,7 +115,7 @@ def _seconds(pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def _median_seconds(pairs: Sequence[Pair]) -> np.ndarray:
-    """Return the seconds of blocks of median steps. A rare event is no stall: each block bears the same share."""
+    """Return the seconds of blocks of median steps. A periodic event is no stall: blocks bear equal shares."""
     return np.array(
         [
             [b.steps * float(np.median(b.step_seconds)) + sum(b.amortised.values()) for b in side]

@@ -11,7 +11,7 @@ from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.throughput import Throughput, throughput
+from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
 from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
 from slowstep.settings import Settings
@@ -156,16 +156,16 @@ def flops_of(blocks: Sequence[Block], observed: dict[str, object]) -> TokenFlops
 
 
 def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, float | None]:
-    """Return the share of the job's time, 0 to 1, that each rare event takes, by its longest occurrence but the first.
+    """Return the share of the job's time, 0 to 1, that each rare periodic event takes.
 
-    None where the event was not measured, or where it is not known how often it comes.
+    The longest occurrence but the first counts. None where the event was not measured, or where it is not known how
+    often it comes.
     """
-    steps, samples = sum(b.steps for b in blocks), sum(b.work.samples for b in blocks)
-    step = sum(b.seconds for b in blocks) / steps
+    step, samples = seconds_per_step(blocks), samples_per_step(blocks)
     each: dict[str, float | None] = {}
     for event in (e for e in EVENTS if is_rare(settings.run, e)):
         known = measured_alone(settings.run, events, event)
-        between = steps_between(settings.run, event, samples / steps)
+        between = steps_between(settings.run, event, samples)
         each[event] = known.most / between if known and between else None
     total = step + sum(seconds or 0.0 for seconds in each.values())
     return {event: None if seconds is None else seconds / total for event, seconds in each.items()}
