@@ -203,10 +203,10 @@ has_adapter = only_if(lambda run: bool(run["peft"]), "the run trains no LoRA ada
 
 
 def switched(on: str, off: str) -> Callable[[Any, Any], str]:
-    """Return the cost that switching a thing on takes away (`on`), and the one that switching it off does (`off`)."""
+    """Make what names the cost that a level takes away: `on` if it switches the thing on, else `off`."""
     return lambda now, new: on if new else off
 
 
 def changed(more: str, less: str) -> Callable[[Any, Any], str]:
-    """Return the cost that a larger number takes away (`more`), and the one that a smaller number does (`less`)."""
+    """Make what names the cost that a level takes away: `more` if it raises a number, else `less`."""
     return lambda now, new: more if (new or 0) > (now or 0) else less

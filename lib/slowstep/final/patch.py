@@ -45,7 +45,7 @@ def patch(by_file: Mapping[Path, Sequence[Mapping[str, Any]]], command: Command)
 def by_hand(by_file: Mapping[Path, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
     """Return those of these changes that the patch lacks: their call is not found, or its text does not tell enough.
 
-    Neither has it those of a file in which a secret stands beside a change.
+    The changes in a file where a secret stands beside a change are not in the patch, either.
     """
     return [one for path, changes in by_file.items() for one in _left(path, changes)]
 

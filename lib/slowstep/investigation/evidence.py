@@ -68,19 +68,19 @@ CEILING = CATALOGUE["cached_batches"]
 """The factor whose trial shows the most that data loading can bring."""
 
 PRECISION = CATALOGUE["precision"]
-"""The factor whose levels multiply matrices in another precision, the peak of which bounds them."""
+"""The factor whose levels multiply matrices in another precision. They are bounded by the peak in that precision."""
 
 OF_ARITHMETIC = ("precision", "tf32", "weights", "double_precision")
-"""The factors that change what the peak of a device is that the run is held against."""
+"""The factors that change a run's arithmetic, and with it the peak of the device that counts for the run."""
 
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
 
 NO_ONE_PACE = "its steps keep no one pace, as 00_baseline says"
-"""The reason why the job of a run is not projected whose steps become longer or shorter."""
+"""Why a job is not projected if its steps become longer or shorter as it trains."""
 
 FAILED = (Status.CRASHED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.LOSS_NOT_FINITE)
-"""How a run fails that trains by itself. That its training ends is no failure there."""
+"""How a run that trains by itself fails. If its training ends, that is no failure."""
 
 
 class Unmeasurable(RuntimeError):
@@ -292,7 +292,10 @@ class Evidence:
 
     @cached_property
     def _read_early(self) -> tuple[FirstReads | None, Sequence[Steps]]:
-        """The wait for files that some of these steps read from disk and others did not, and those that the job has."""
+        """The wait for files that some early steps read from disk, and the early steps that wait as the job's do.
+
+        The wait is None if no steps waited longer for that.
+        """
         return as_in_job(self._early_steps, self._of_job)
 
     def _of_job(self, found: FirstReads) -> FirstReads:

@@ -193,10 +193,10 @@ class Lab(Shown):
         return [m.verdict for m in self.judge(comparison_family(self.settings, section, self.machine), section)]
 
     def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
-        """Return verdicts on `contrasts`, corrected (Holm) as the comparison family `name`, with what is in it already.
+        """Return the verdict on each contrast, corrected by Holm's method.
 
-        Contrasts that a bound refutes are not measured, unless the budget is exhaustive. Another `purpose` takes new
-        pairs.
+        All comparisons that the family `name` holds so far count. Contrasts that a bound refutes are not measured,
+        unless the budget is exhaustive. Another `purpose` takes new pairs.
         """
         self._measure_ceilings(contrasts)
         found, many = [], len(contrasts) + self._others(name, [c.name for c in contrasts])

@@ -20,8 +20,8 @@ CONFIRMATION = "confirmation"
 """The purpose of pairs that measure once more what was chosen. Their effect is what a report is quoted by."""
 
 QUOTED = 1 / 3
-"""The part of a confirmed effect that half its interval may be long: +48 % [+30, +69] is told from +20 % and +80 %, and
-+48 % [+1, +115] is told from no effect alone."""
+"""Half of a confirmed effect's interval may be at most this part of the effect. At 1/3, +48 % [+30, +69] is told from
++20 % and from +80 %; +48 % [+1, +115] would be told from no effect only."""
 
 T = TypeVar("T")
 

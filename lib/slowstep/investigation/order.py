@@ -18,10 +18,12 @@ UNKNOWN = 1.2
 MOST = 3.0
 """The largest bound that counts. Beyond it, bounds say how little is known rather than how much there is to gain."""
 
-
 EMULATED = 5.0
 """GFLOP/s of a core in products of matrices, below which it emulates an arithmetic. Single precision reaches several
 times as much on any processor of this decade, and bf16 without instructions of its own a fraction of one."""
+
+GUESSES = {"data": "batches", "padding": "positions", "batch": "fixed"}
+"""For a bound that is None here: the name of the bound that gives a guess instead."""
 
 
 def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
@@ -90,15 +92,11 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
     factors = {factor for factor, _ in contrast.levels}
     if bound is None:  # nothing refutes it; what was seen is the best guess
         name = _only({f.bound for f in factors})
-        guess = "data" if CEILING in factors else _GUESSED.get(name, name if contrast.held_constant else None)
+        guess = "data" if CEILING in factors else GUESSES.get(name, name if contrast.held_constant else None)
         bound = bound_called(guess, evidence.baseline.facts, contrast.levels[0][1].value, None)
         if bound and bound.ratio - 1 < contrast.least:
             return 1.0  # it will be refuted
     return min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
-
-
-_GUESSED = {"data": "batches", "padding": "positions", "batch": "fixed"}
-"""The bound that says what to expect where the bound called so refutes nothing."""
 
 
 def _only(names: set[str | None]) -> str | None:

@@ -26,10 +26,11 @@ FIRST = 1.0
 """Seconds of a block while nothing is known of the noise."""
 
 LONG_BLOCKS = 10
-"""The most by which blocks are prolonged to meet rare stalls: of the seconds that they take at least, or of `FIRST`."""
+"""A block that waits for a rare stall takes at most this many times its usual seconds, or this many times `FIRST` if
+that is more."""
 
 OF_MINUTES = 1 / 30
-"""The part of an investigation's minutes that a block is prolonged to at most: three pairs take a fifth of them."""
+"""A block is prolonged to at most this part of an investigation's minutes: three pairs then take a fifth of them."""
 
 SHORTEST, LONGEST = 0.25, 4.0
 """Seconds between which the length of a block is chosen. Where a turn costs more than that, a block may last as long as

@@ -203,10 +203,11 @@ LAUNCH = 10e-6
 
 
 def _fixed(facts: RunFacts, asked: Asked) -> Bound | None:
-    """Return what batches so many times as large may bring, by what is seen of the time that grows with them: a guess.
+    """Guess the gain of batches that are `asked.value` times as large.
 
-    Data, copies, pauses and the arithmetic of the passes grow. The calls of operators do not, nor does the update, nor
-    the time in which a device stands idle without waiting for data.
+    The part of a step that does not grow with its batch is spread over more samples. Data, copies, pauses and the
+    arithmetic of the passes grow. The calls of operators do not, nor does the update, nor the time in which a device
+    stands idle without waiting for data.
     """
     profile, step = facts.profile, facts.throughput.seconds_per_step
     if profile is None or not profile.steps or not step:

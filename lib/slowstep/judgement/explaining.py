@@ -11,25 +11,25 @@ from slowstep.judgement.suspects import WAITING, Suspect, eased, gone
 from slowstep.judgement.verdict import Outcome, Verdict
 
 MOSTLY = 0.5
-"""The part of a loss, in log-ratios, that a change must be able to take away, within its interval, to name the loss.
-One that is shown to take less leaves the name to the loss: its cure is another one."""
+"""A change names a loss only if the upper end of its interval reaches this part of the loss, both as log-ratios. If it
+certainly takes less, the loss has another cure, and keeps its own name."""
 
 A_PART = 1 / 3
-"""The part of a loss, in log-ratios, that counts as a good part of it: what an estimate must reach to name it."""
+"""The gain of a change is a good part of a loss if it reaches this part of it, both as log-ratios."""
 
 LARGER = "larger_batches"
 
 WHOLES = ("processes", LARGER)
-"""The factors that explain no phase's loss. Fewer processes do everything else, and have no slow one among them; larger
-batches thin out whatever a step costs beside its samples. What they bring is the whole of all that is lost in such a
-way, so these causes come after those that are a good part of it."""
+"""Factors that act on every phase, so that they explain the loss of none. Larger batches make every cost of a step
+rarer; fewer processes end every wait among them. Their gain is a sum of other losses, so they are ranked after each
+loss that is a good part of it."""
 
 FEW, HARDLY = 8, 3.0
-"""The most samples that are few, and the speed-up by larger batches from which on a step hardly depends on its own
-batch. One of more samples is mostly chosen for what is learned, so it is a cause only from that speed-up on."""
+"""The most samples that are a small batch, and the speed-up by larger batches at which a step hardly depends on its own
+one. A batch of more samples is mostly chosen for what is learned, so it is a cause only from that speed-up on."""
 
 EVERYWHERE = ("freed_memory", "num_threads", "garbage_collection")
-"""Factors that make all of a process faster, work in a wait as well. They name no wait of which something stays."""
+"""Factors that make all of a process faster, also what it does in a wait. They name no wait that stays in part."""
 
 
 def are_small_batches(v: Verdict) -> bool:

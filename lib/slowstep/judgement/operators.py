@@ -36,7 +36,8 @@ HINTS = (
 
 
 SOME = 0.1
-"""The part of a function's time from which on what it takes beside its large lines is told."""
+"""The lines of a function that are too small to be named are told together if they take at least this part of its
+time."""
 
 REACHED = 0.7
 """The part of the measured rate that a large product with weights reaches: between half of it and all, so the middle of

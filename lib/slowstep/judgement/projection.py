@@ -23,16 +23,16 @@ START = ("start-up", "warm-up and compilation")
 """The parts of a job that its steps do not take, as `Projection.parts` names them."""
 
 HELD_UP = "something else on the machine held the run up while it was compared with itself, and not later"
-"""The reason why the job of a run is not projected whose seconds are known from a time when others trained or built."""
+"""Why a job is not projected if something else on the machine held up the launches that its pace would come from."""
 
 IN_MEMORY = "most of its steps found in memory files that the first ones read from disk, as the job may have to"
-"""The reason why the job of a run is not projected that waits longer for files while they are read from disk."""
+"""Why a job is not projected if its run waits for files on disk, and most measured steps found them in memory."""
 
 OTHER_DATA = 0.05
-"""The part by which the steps of a trial's epoch differ from the job's, from which on its data are not the job's."""
+"""If the steps of a trial's epoch differ from the job's by more than this part, and by more than one, its data are not the job's."""
 
 NEGLIGIBLE = 0.005
-"""The share of the steps' time below which what comes after epochs is no part of its own."""
+"""What comes after epochs is a part of its own if it takes more than this share of the steps' time."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 PASSES = ("forward", "backward")
 
 NAMED = 0.5
-"""The share of the least time that matters from which on a place or an operator is named."""
+"""A place or an operator is named if it takes at least this part of the least time that matters."""
 
 MOST_NAMED = 3
 """The most places or operators that are named of a suspect."""
@@ -48,11 +48,11 @@ class Suspect:
     ordinary_at_most: float = 0.0
     """The most that this may be: what is lost is known within its interval."""
     back_through: str = ""
-    """The phase with what this is the way back through: a loop, say."""
+    """For a way back: the phase where the loss that it goes back through lies, such as a loop. Else empty."""
     does: str = ""
-    """What is done there, or gone back through: `LOOP`, `MOVING` or of `WRITTEN_OUT`; empty where that is not told."""
+    """What is done there, or what a way back goes through: `LOOP`, `MOVING` or of `WRITTEN_OUT`. Else empty."""
     does_at: str = ""
-    """The line that does it, or that this is the way back through; the phase where no line is known to."""
+    """The line that does it; for a way back, the line that it goes back through. Its phase if no one line is known."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
