@@ -12,14 +12,13 @@ from pathlib import Path
 from slowstep import __version__
 from slowstep.batch.notebook_process import NotebookProcess
 from slowstep.environment.machine import this_machine, versions
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, PlanRun, drawn_at_once
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.schema import content_of
-from slowstep.settings.sections import SECTIONS, Section
+from slowstep.settings.sections import Section
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 """The notebooks. In a clone this is a link to its notebooks/; an installed package holds them."""
@@ -33,11 +32,6 @@ Teller = Callable[[str, Progress | None], None]
 def path_of(section: Section) -> Path:
     """Return the notebook of a section."""
     return NOTEBOOKS / f"{section.notebook}.ipynb"
-
-
-def notebooks(settings: Settings | None = None) -> list[Path]:
-    """Return the kit's notebooks in their order; if `settings` are given, those that have a question there."""
-    return [path_of(section) for section in (SECTIONS if settings is None else sections_asked(settings))]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slowstep.environment.machine import Machine
-from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan, touched_by
+from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan_all, touched_by
 from slowstep.investigation import needed
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.results import Baseline, Measured, Summary
@@ -45,7 +45,6 @@ from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.live_trial import DISCARDED, START_UP
 from slowstep.records import (
     PHASES,
-    Block,
     ComparisonRecord,
     Environment,
     EventRecord,
@@ -58,7 +57,7 @@ from slowstep.records import (
     identity,
     steps_of_arm,
 )
-from slowstep.settings import TESTED_SECTIONS, Settings
+from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
 from slowstep.settings.run import DTYPES
 
@@ -157,10 +156,10 @@ class Evidence:
 
         They bound a run whose FLOPs are known.
         """
-        blocks = self._noise_blocks()
+        blocks = self.noise.blocks
         if self._data_sheet or not blocks or flops_of(blocks, self.noise.baseline.observed) is None:
             return {}
-        every = (c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine))
+        every = plan_all(self.settings, self.machine)
         tried = [level.value for c in every if not c.untestable for f, level in c.levels if f is PRECISION]
         return {DTYPES[value]: needed.peak(DTYPES[value]) for value in tried}
 
@@ -216,9 +215,6 @@ class Evidence:
     def _noise_steps(self) -> list[Steps]:
         return [*self.noise.baseline.steps, *self.noise.treatment.steps]
 
-    def _noise_blocks(self) -> list[Block]:
-        return [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
-
     # -- the baseline --
 
     @cached_property
@@ -250,7 +246,7 @@ class Evidence:
             rests_on=list(steps),
             reading=result_of(record.pairs),
             peak=self.peak,
-            unobserved=failure(observed.trial) if observed else "",
+            unobserved=observed.trial.failure if observed else "",
             unprofiled=profile.failed,
             block_length=self.block_length,
             courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
@@ -271,13 +267,13 @@ class Evidence:
         if failed is None:
             return ""
         seen = [max(steps.position) for steps in failed.steps if steps]  # of the last launch it is where it failed
-        step = samples_per_step(self._noise_blocks())
+        step = samples_per_step(self.noise.blocks)
         after = f" after about {round(seen[-1] / step) + 1:,} steps" if seen and step else ""
-        return f"the run itself {'ends' if failed.status is Status.ENDED else 'fails'}{after} ({failure(failed)})"
+        return f"the run itself {'ends' if failed.status is Status.ENDED else 'fails'}{after} ({failed.failure})"
 
     def _why_not(self, record: ComparisonRecord) -> str:
         failed = _failed(record)
-        return f"{failure(failed)} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
+        return f"{failed.failure} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
 
     @cached_property
     def _early_steps(self) -> list[Steps]:
@@ -349,12 +345,12 @@ class Evidence:
     def stall_samples(self) -> float:
         """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
         apart = self._early.spacing(WAITS, self.settings.budget.minimum_effect / 2)
-        return apart * samples_per_step(self._noise_blocks()) if apart > 1 else 0.0
+        return apart * samples_per_step(self.noise.blocks) if apart > 1 else 0.0
 
     @cached_property
     def _sample_seconds(self) -> float:
         """The mean seconds of a sample in the A/A comparison; 0 if it has no pairs."""
-        return seconds_per_sample(self._noise_blocks())
+        return seconds_per_sample(self.noise.blocks)
 
     @cached_property
     def block_length(self) -> BlockLength | None:
@@ -462,7 +458,7 @@ class Evidence:
     @cached_property
     def ceilings(self) -> list[Contrast]:
         """The contrasts of listed levels that show a limit: the cached-batch ceiling."""
-        every = [c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine)]
+        every = plan_all(self.settings, self.machine)
         return [c for c in every if c.meaning is Meaning.DIAGNOSTIC and any(f is CEILING for f, _ in c.levels)]
 
     def _cached_batch_ceiling(self, contrast: Contrast) -> Interval | None:
@@ -484,11 +480,6 @@ def _touches(contrast: Contrast, phase: str) -> bool:
 def _failed(record: ComparisonRecord) -> TrialRecord | None:
     """Return the trial that failed in a comparison; None if none did."""
     return next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
-
-
-def failure(trial: TrialRecord) -> str:
-    """Return why a trial failed, in words; an empty text if it did not."""
-    return "" if trial.status is Status.OK else f"{trial.status}: {trial.reason}"
 
 
 def computed_in(s: Settings) -> str:

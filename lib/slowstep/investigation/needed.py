@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from slowstep.factors import Arm, Contrast
+from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.stopping import StopRule
 from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
@@ -59,8 +60,8 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
         exhaustive=False,
         find_batch=False,
         minutes=None,
-        noise_pairs=3,
-        max_pairs=max(request.stop.max_pairs, 3),
+        noise_pairs=FEWEST_PAIRS,
+        max_pairs=max(request.stop.max_pairs, FEWEST_PAIRS),
         observe_seconds=0,
         rarest_stall=1,
     )

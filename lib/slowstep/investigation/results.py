@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from slowstep.environment.limits import usable_cores
 from slowstep.factors import Contrast
 from slowstep.judgement.block_length import BlockLength
-from slowstep.judgement.comparison import LOOKS, ComparisonResult
+from slowstep.judgement.comparison import FEWEST_PAIRS, ComparisonResult
 from slowstep.judgement.course import Course
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.first_reads import FirstReads
@@ -51,7 +51,7 @@ class Baseline:
     @property
     def noise(self) -> float | None:
         """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance; None of too few."""
-        return self.reading.detectable if len(self.record.pairs) >= LOOKS[0] else None
+        return self.reading.detectable if len(self.record.pairs) >= FEWEST_PAIRS else None
 
     @property
     def mfu(self) -> float | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowstep.judgement.comparison import LOOKS
+from slowstep.judgement.comparison import FEWEST_PAIRS, LOOKS
 from slowstep.judgement.intervals import refuting_half
 from slowstep.records import Pair
 
@@ -77,7 +77,7 @@ def block_length(
     for noise, d is 0. Blocks have `steps_min` steps at least. Without a `minimum_effect`, many pairs are expected.
     """
     alike = [p for p in pairs if p.baseline.steps == p.treatment.steps >= 2]
-    if len(alike) < 3:
+    if len(alike) < FEWEST_PAIRS:
         return None
     steps = min(p.baseline.steps for p in alike)
     sides = [np.array([getattr(p, side).step_seconds[:steps] for p in alike]) for side in ("baseline", "treatment")]

@@ -25,6 +25,9 @@ from slowstep.records import Pair
 LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)
 """The looks: numbers of pairs after which the comparison may be decided."""
 
+FEWEST_PAIRS = LOOKS[0]
+"""The fewest pairs that are judged. A comparison that its deadline ends has so many."""
+
 OVERALL_P = 0.05
 """Two-sided p over all looks."""
 
@@ -78,7 +81,7 @@ def change(pairs: Sequence[Pair]) -> Interval:
 def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:
     """Return the result that log-ratios, shape (n,), give at one look; `launches` names the launch of each."""
     ratios = np.asarray(ratios, dtype=float)
-    if len(ratios) < LOOKS[0]:
+    if len(ratios) < FEWEST_PAIRS:
         return Reading.INCONCLUSIVE
     _, lower, upper = limits(ratios, launches, 2 * NOMINAL_P)
     if lower > -EQUAL and upper < EQUAL:

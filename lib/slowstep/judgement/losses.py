@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from slowstep.judgement.observed_sizes import samples_of_step
 from slowstep.records import ComparisonRecord, TrialRecord
 
 TOLERANCE = 0.01
@@ -177,6 +178,4 @@ def _are_rounding(*arms: Sequence[float]) -> bool:
 
 def _ends(trial: TrialRecord) -> list[int]:
     """Return the number of samples trained on by the end of each step."""
-    names = ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size")
-    step = math.prod(int(trial.observed.get(name) or 1) for name in names)
-    return list(accumulate([step] * len(trial.losses)))
+    return list(accumulate([samples_of_step(trial.observed)] * len(trial.losses)))

@@ -57,7 +57,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
                 f"the {which} wrote into {written / 2**20:.0f} MiB of the frozen weights that trials share, so it has "
                 "copies of its own of them"
             )
-    interrupted = disturbances(b.interrupted for p in record.pairs for b in (p.baseline, p.treatment))
+    interrupted = disturbances(b.interrupted for b in record.blocks)
     if interrupted:
         causes, count = ", ".join(why for why, _ in interrupted), sum(times for _, times in interrupted)
         notes.append(f"{count} of {2 * len(record.pairs)} blocks were still interrupted: {causes}")

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from slowstep.judgement.comparison import LOOKS, launches
+from slowstep.judgement.comparison import FEWEST_PAIRS, launches
 from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
+from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import samples_per_step, seconds_per_step
 from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
@@ -29,7 +30,7 @@ IN_MEMORY = "most of its steps found in memory files that the first ones read fr
 """Why a job is not projected if its run waits for files on disk, and most measured steps found them in memory."""
 
 OTHER_DATA = 0.05
-"""If the steps of a trial's epoch differ from the job's by more than this part, and by more than one, its data are not the job's."""
+"""If the epochs of a trial and of the job differ by more than this part, and by more than a step, so do their data."""
 
 NEGLIGIBLE = 0.005
 """What comes after epochs is a part of its own if it takes more than this share of the steps' time."""
@@ -63,14 +64,13 @@ class Projection:
 
 def devices(trial: TrialRecord) -> int:
     """Return the number of devices that a trial trains on: one for each of its processes. A host counts as one."""
-    seen = trial.observed
-    return int(seen.get("world_size") or 1) if seen.get("device") == "cuda" else 1
+    return ranks_of(trial.observed) if trial.observed.get("device") == "cuda" else 1
 
 
 def unknown(settings: Settings, noise: ComparisonRecord) -> str:
     """Return what is missing for a projection of the job, as a clause; an empty text if nothing is."""
-    if len(noise.pairs) < LOOKS[0]:
-        return f"the run was compared with itself in fewer than {LOOKS[0]} pairs"
+    if len(noise.pairs) < FEWEST_PAIRS:
+        return f"the run was compared with itself in fewer than {FEWEST_PAIRS} pairs"
     if not settings.job.epochs:
         given = " (give them by --set job.epochs=… job.samples=… before --)" if settings.command else ""
         return f"job.epochs and job.samples do not say how large it is{given}"
@@ -103,7 +103,7 @@ def project(
     Where `job.samples` is not given, an epoch is that of the trials' data. Steps, saves and evaluations are counted for
     the same epoch.
     """
-    if unknown(settings, noise) or (change and len(change.pairs) < LOOKS[0]):
+    if unknown(settings, noise) or (change and len(change.pairs) < FEWEST_PAIRS):
         return None
     settings, assumed = _with_known_epoch(settings, noise)
     job, trial = settings.job, change.treatment if change else noise.baseline

@@ -11,6 +11,7 @@ from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.observed_sizes import samples_of_step
 from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
 from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
@@ -111,7 +112,7 @@ def baseline_facts(
     that were held up, nor from steps whose files were in memory where the job's are not. `of_job` adds what is known of
     the job's files.
     """
-    blocks = [b for pair in record.pairs for b in (pair.baseline, pair.treatment)]
+    blocks = record.blocks
     if not blocks:
         return None
     own = [*record.baseline.steps, *record.treatment.steps]
@@ -174,7 +175,6 @@ def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: E
 def mean_length(blocks: Sequence[Block], observed: dict[str, object]) -> float | None:
     """Return the mean positions a sequence, padding included; None where there are no tokens."""
     padded = [b.work.padded_tokens for b in blocks]
-    micro_batches = sum(b.steps for b in blocks) * int(observed.get("gradient_accumulation_steps") or 1)
-    micro_batches *= int(observed.get("world_size") or 1)  # each rank has its own
-    sequences = micro_batches * int(observed.get("per_device_train_batch_size") or 0)
-    return sum(padded) / sequences if sequences and None not in padded else None
+    sequences = sum(b.steps for b in blocks) * samples_of_step(observed)
+    known = observed.get("per_device_train_batch_size") and None not in padded
+    return sum(padded) / sequences if sequences and known else None

@@ -11,7 +11,7 @@ from slowstep.factors import Contrast, Meaning, in_code
 from slowstep.factors.factor import show, show_all
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
-from slowstep.judgement.comparison import LOOKS, ComparisonResult, Reading, result_of
+from slowstep.judgement.comparison import FEWEST_PAIRS, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls, uncovered_waits
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.intervals import Interval
@@ -200,7 +200,7 @@ def judge(
     if failed := _failure(record):
         outcome, reason = failed
         return replace(prior, outcome=outcome, reason=reason, status=_failed_status(record))
-    if len(record.pairs) < LOOKS[0]:
+    if len(record.pairs) < FEWEST_PAIRS:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
     result, left = result_of(record.pairs), _time_lost(record.treatment, sides(record.pairs)[1])
     verdict = _with_figures(prior, contrast, record, result, left, known.reads)
@@ -312,7 +312,7 @@ def _failed_status(record: ComparisonRecord) -> Status:
 
 
 def _status_text(trial: TrialRecord) -> str:
-    return f"{trial.status}: {trial.reason}" if trial.status is not Status.NOT_TESTABLE else trial.reason
+    return trial.reason if trial.status is Status.NOT_TESTABLE else trial.failure
 
 
 def _overlaps(record: ComparisonRecord, device: str) -> bool:

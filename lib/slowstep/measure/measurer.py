@@ -18,9 +18,6 @@ from slowstep.judgement.stopping import StopRule
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Pair, ProfileRecord
 from slowstep.settings import Settings
 
-FEWEST = 3
-"""The fewest pairs that have an interval. A comparison that its deadline ends has so many."""
-
 Tell = Callable[[Sequence[Pair]], None]
 """A function that is told the pairs so far, before each new one."""
 
@@ -85,9 +82,6 @@ class Measurer(Protocol):
 
     def describe(self) -> Environment:
         """Return the machine and the packages that it measures with."""
-
-    def check(self, settings: Settings) -> list[tuple[str, str]]:
-        """Return (key, reason) for all that the installed libraries refuse of these settings."""
 
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
         """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far.

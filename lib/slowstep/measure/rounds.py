@@ -23,9 +23,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import Needs, common, keys_of, sizes
-from slowstep.measure.measurer import FEWEST, ComparisonRequest, TellOne
+from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.member import BASELINE, TREATMENT, Member
 from slowstep.measure.pool import TrialPool
 from slowstep.records import Block, ComparisonRecord, Status, Steps
@@ -77,7 +78,7 @@ class Rounds:
             self.alone += self.live
             self.live.clear()
         except NoTimeLeft:
-            for member in [member for member in self.live if len(member.pairs) >= FEWEST]:
+            for member in [member for member in self.live if len(member.pairs) >= FEWEST_PAIRS]:
                 yield member.number, self._record_of(member)
         finally:
             self.pool.keep_only({self._key})

@@ -30,7 +30,7 @@ MARKERS = {
 
 def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     """Draw every arm's effect with its interval, in the judged unit. Arms without a measurement keep their row."""
-    judged = unit([b for m in measured if m.record for p in m.record.pairs for b in (p.baseline, p.treatment)])
+    judged = unit([block for m in measured if m.record for block in m.record.blocks])
     return effects([(_label(m), m.verdict) for m in measured], minimum_effect, judged)
 
 

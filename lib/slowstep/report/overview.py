@@ -401,7 +401,7 @@ def _comparisons(store: Store, summaries: Mapping[str, Summary]) -> list[Compari
 
 
 def _blocks(compared: Sequence[ComparisonRecord]) -> list[Block]:
-    return [block for one in compared for pair in one.pairs for block in (pair.baseline, pair.treatment)]
+    return [block for one in compared for block in one.blocks]
 
 
 def _largest(baseline: Summary) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from slowstep.investigation.results import Baseline, Measured
+from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.judgement.ranks import Skew, collectives, moved, shares_of_ranks, skew, unlike_ranks
 from slowstep.records import PHASES
 from slowstep.report.baseline_charts import PHASE_COLOURS
@@ -125,7 +126,7 @@ def scaling(baseline: Baseline, measured: Sequence[Measured]) -> Table:
 
     The batch of a process is the same in all rows, and so are its threads.
     """
-    several = int(baseline.facts.observed.get("world_size") or 1)
+    several = ranks_of(baseline.facts.observed)
     of_one = next((m for m in _fewer(measured) if m.contrast.levels[0][1].value == 1 and m.verdict.effect), None)
     rows = []
     for m in _fewer(measured):

@@ -63,39 +63,30 @@ NO_COMBINATION = "No combination was measured."
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     """List each hypothesis with verdict, effect, interval and reason."""
     read, rounded = any(v.reading for v in verdicts), _rounded(verdicts)
-    return Table(
-        [
-            {
-                "change": v.title_in_full,
-                "verdict": sign(v),
-                "effect [interval]": effect(v.effect),
-                **({"reading": str(v.reading or "")} if read else {}),
-                "class": str(v.meaning),
-                **({"loss, first samples": _loss(v)} if rounded else {}),
-                "because": f"{v.reason}. Mind: {'; '.join(v.warnings)}" if v.warnings else v.reason,
-            }
-            for v in verdicts
-        ],
-        empty=empty,
-    )
+    rows = []
+    for v in verdicts:
+        more = {"reading": str(v.reading or "")} if read else {}
+        because = f"{v.reason}. Mind: {'; '.join(v.warnings)}" if v.warnings else v.reason
+        rows.append(_row_of_hypothesis(v, rounded, because, more | {"class": str(v.meaning)}))
+    return Table(rows, empty=empty)
 
 
 def hypotheses(verdicts: Sequence[Verdict]) -> Table:
     """List each hypothesis in the short form, for files that are read as text."""
     rounded = _rounded(verdicts)
-    return Table(
-        [
-            {
-                "change": v.title_in_full,
-                "verdict": sign(v),
-                "effect [interval]": effect(v.effect),
-                **({"loss, first samples": _loss(v)} if rounded else {}),
-                "because": v.reason,
-            }
-            for v in verdicts
-        ],
-        empty=NOT_LISTED,
-    )
+    return Table([_row_of_hypothesis(v, rounded, v.reason, {}) for v in verdicts], empty=NOT_LISTED)
+
+
+def _row_of_hypothesis(v: Verdict, rounded: bool, because: str, more: dict[str, str]) -> dict[str, str]:
+    """Return the row of a hypothesis; `more` holds columns beside those of each list, and `rounded` adds the losses."""
+    return {
+        "change": v.title_in_full,
+        "verdict": sign(v),
+        "effect [interval]": effect(v.effect),
+        **more,
+        **({"loss, first samples": _loss(v)} if rounded else {}),
+        "because": because,
+    }
 
 
 def _rounded(verdicts: Sequence[Verdict]) -> bool:

@@ -292,7 +292,7 @@ def _budget(s: Settings) -> Iterator[Problem]:
     if b.minimum_effect >= 1:
         yield "budget.minimum_effect", f"found {b.minimum_effect}; it is a share: write 0.05 for 5 %."
     for name in ("max_pairs", "noise_pairs"):
-        if getattr(b, name) < 3:
+        if getattr(b, name) < 3:  # judgement.comparison.FEWEST_PAIRS
             yield f"budget.{name}", f"found {getattr(b, name)}; an interval needs at least 3 pairs."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.judgement.operators import (
     Part,
     beside,
@@ -77,7 +78,7 @@ def _by_operators(facts: RunFacts, profile: ProfileRecord, phase: str, least: fl
 
 def _waiting(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
     """Yield the suspect of stretches without any operator, but for those in which ranks wait for each other."""
-    together = int(facts.observed.get("world_size") or 1) > 1
+    together = ranks_of(facts.observed) > 1
     waits = 1.0 if phase in WHERE_RANKS_WAIT and together else collectives(facts.blocks).get(phase, 0.0)
     known = max(0.0, pause(profile, phase) - waits)
     parts = [part for part in _beside_arithmetic(profile, phase, least) if part.what.startswith("Python")]
