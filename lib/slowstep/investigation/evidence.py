@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan_all, touched_by
 from slowstep.investigation import needed
-from slowstep.investigation.needed import Needed
+from slowstep.investigation.needed import Needed, Pacing
 from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
@@ -430,10 +430,13 @@ class Evidence:
     ) -> Needed[ComparisonRecord]:
         """Return the need of a contrast's comparison."""
         name = title or contrast.name
-        blocks = self.block_length.seconds if self.block_length else None
         own = contrast.baseline.determinants() == self.arm.determinants()  # of another baseline no pace is known
-        pace = self._sample_seconds if own else 0.0
-        return needed.contrast(self.settings, contrast, name, comparisons, purpose, self.stall_samples, blocks, pace)
+        pacing = Pacing(
+            least_samples=self.stall_samples,
+            block_seconds=self.block_length.seconds if self.block_length else None,
+            sample_seconds=self._sample_seconds if own else 0.0,
+        )
+        return needed.contrast(self.settings, contrast, name, comparisons, purpose, pacing)
 
     def prior(self, contrast: Contrast) -> Verdict:
         """Return what is known of a contrast before its trial."""

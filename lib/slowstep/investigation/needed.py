@@ -52,6 +52,18 @@ class Needed(Generic[T]):
         return identity(*self.determinants, environment.determinants)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pacing:
+    """What the baseline's records say of the length of blocks, as `ComparisonRequest` holds it.
+
+    The seconds follow from its A/A comparison, so the names of other records do not depend on them.
+    """
+
+    least_samples: float
+    block_seconds: float | None
+    sample_seconds: float
+
+
 def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed[ComparisonRecord]:
     """Return the need of a comparison. Its record has one name, whatever number of comparisons it is one of."""
     # what changes neither the blocks nor their order changes no name
@@ -89,15 +101,9 @@ def contrast(
     title: str,
     comparisons: int,
     purpose: str,
-    least_samples: float,
-    block_seconds: float | None,
-    sample_seconds: float,
+    pacing: Pacing,
 ) -> Needed[ComparisonRecord]:
-    """Return the need of a contrast's comparison, which ends when its hypothesis is decided.
-
-    `block_seconds` and `sample_seconds` follow from the baseline's record, so the name of this one does not depend on
-    them.
-    """
+    """Return the need of a contrast's comparison, which ends when its hypothesis is decided."""
     budget = settings.budget
     least = asked.minimum_effect(budget.minimum_effect)
     stop = StopRule(
@@ -113,9 +119,9 @@ def contrast(
         stop=stop,
         purpose=purpose,
         periodic_events=asked.events,
-        least_samples=least_samples,
-        block_seconds=block_seconds,
-        sample_seconds=sample_seconds,
+        least_samples=pacing.least_samples,
+        block_seconds=pacing.block_seconds,
+        sample_seconds=pacing.sample_seconds,
     )
     return comparison(request, budget, title)
 

@@ -93,8 +93,8 @@ def block_length(
     def price(seconds: float) -> float:
         """Return the seconds in which blocks of this length refute a level without a gain."""
         held = max(steps_min, seconds / mean)
-        pairs = _refuting_pairs(math.sqrt(drift + noise / held), minimum_effect)
-        return pairs * (held * mean + turn_seconds)
+        refuting = _refuting_pairs(math.sqrt(drift + noise / held), minimum_effect)
+        return refuting * (held * mean + turn_seconds)
 
     if minimum_effect is not None:
         best = min(np.geomspace(best, SHORTEST, CANDIDATES), key=price)  # of equal prices the longest

@@ -177,11 +177,11 @@ def _fusion(facts: RunFacts, asked: Asked) -> Bound | None:
     if not _profiled(facts) or not asked.value:
         return _device_peak(facts, asked)
     products = share_of(facts.profile, PRODUCTS) / trust(facts.profile)
-    bound = Bound(
+    fused = Bound(
         ratio=1 / max(products, 1 - IMPLAUSIBLE),
         why=f"products of matrices, which it leaves as they are, take {percentage(products)} of the time at least",
     )
-    return bound if bound.ratio < TELLS_NOTHING else None
+    return fused if fused.ratio < TELLS_NOTHING else None
 
 
 def _device_peak(facts: RunFacts, asked: Asked) -> Bound | None:

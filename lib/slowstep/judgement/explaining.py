@@ -74,7 +74,7 @@ def likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | No
 
     Of several, this is the one with the largest gain.
     """
-    fits = [
+    acting = [
         v
         for v in verdicts
         if v.outcome is Outcome.INCONCLUSIVE
@@ -87,7 +87,7 @@ def likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | No
         and v.effect.ratio > 1
         and v.effect.high >= suspect.least
     ]
-    return max(fits, key=lambda v: v.gain, default=None)
+    return max(acting, key=lambda v: v.gain, default=None)
 
 
 def relieving(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
