@@ -21,6 +21,15 @@ from slowstep.judgement.verdict import Verdict
 from slowstep.records import ComparisonRecord, Memory
 from slowstep.text.shown import Shown
 
+AUDITED = ("audits", "last")
+"""The folder and the name of the record of an audit."""
+
+INTERRUPTED = "interrupted"
+"""The status of a notebook that has not come to its end."""
+
+UNDER_WAY = "under way"
+"""The status that is told in its place while a process works on the investigation. It stands in no record."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
@@ -175,16 +184,6 @@ class Audited:
 
     answer: str
     """What becomes of the claims, in sentences."""
-
-
-AUDITED = ("audits", "last")
-"""The folder and the name of its record."""
-
-INTERRUPTED = "interrupted"
-"""The status of a notebook that has not come to its end."""
-
-UNDER_WAY = "under way"
-"""The status that is told in its place while a process works on the investigation. It stands in no record."""
 
 
 def drawn_at_once() -> int:

@@ -42,6 +42,13 @@ TELLS_NOTHING = 2.0
 """The ratio from which on a bound says nothing. Nearly every run could be twice as fast at its device's peak, and that
 is no reason to expect a gain."""
 
+EAGER = 4.0
+"""The factor by which eager attention may take longer than its products and its softmax: scaling, mask, casts, dropout
+and copies of keys go over tensors of the same size, and other implementations do without them."""
+
+LAUNCH = 10e-6
+"""The seconds, roughly, that calling an operator takes beside its arithmetic, from Python and under the profiler."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
@@ -159,11 +166,6 @@ def _kernels(facts: RunFacts, asked: Asked) -> Bound | None:
     )
 
 
-EAGER = 4.0
-"""The factor by which eager attention may take longer than its products and its softmax: scaling, mask, casts, dropout
-and copies of keys go over tensors of the same size, and other implementations do without them."""
-
-
 def _profiled(facts: RunFacts) -> bool:
     """Return whether the profile's operators make up the time. On a device that stands idle, their launch does."""
     return facts.profile is not None and (facts.profile.device == "cpu" or facts.profile.idle <= BUSY)
@@ -196,10 +198,6 @@ def _device_peak(facts: RunFacts, asked: Asked) -> Bound | None:
     if used > IMPLAUSIBLE or used < 1 / TELLS_NOTHING:
         return None
     return Bound(ratio=1.0 / used, why=f"the useful tokens take {percentage(used)} of what the device can compute")
-
-
-LAUNCH = 10e-6
-"""The seconds, roughly, that calling an operator takes beside its arithmetic, from Python and under the profiler."""
 
 
 def _fixed(facts: RunFacts, asked: Asked) -> Bound | None:

@@ -68,14 +68,14 @@ def log_ratios(pairs: Sequence[Pair]) -> np.ndarray:
     return np.log(after / before)
 
 
-def launches(pairs: Sequence[Pair]) -> list[int]:
+def launches_of(pairs: Sequence[Pair]) -> list[int]:
     """Return the launch of every pair."""
     return [p.launch for p in pairs]
 
 
 def change(pairs: Sequence[Pair]) -> Interval:
     """Return the effect of the treatment, as a log-ratio with its interval."""
-    return paired(log_ratios(pairs), launches(pairs))
+    return paired(log_ratios(pairs), launches_of(pairs))
 
 
 def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:
@@ -97,9 +97,9 @@ def result_of(pairs: Sequence[Pair]) -> ComparisonResult:
     medians = np.log(after / before)
     whole_before, whole_after = _work(pairs).sum(axis=1) / _seconds(pairs).sum(axis=1) if len(pairs) else (1.0, 1.0)
     gap = interval(d - medians)
-    effect = paired(d, launches(pairs))
+    effect = paired(d, launches_of(pairs))
     return ComparisonResult(
-        reading=reading(d, launches(pairs)),
+        reading=reading(d, launches_of(pairs)),
         effect=effect,
         detectable=math.exp(effect.half),
         median_ratio=math.exp(float(medians.mean())) if len(pairs) else 1.0,

@@ -49,6 +49,9 @@ losses."""
 DATA = ("padding", "max_length", "train_sampling_strategy", "cached_batches")
 """Facts that decide which samples come, and how much of each is seen."""
 
+RANDOM = ("dropout", "draws")
+"""Facts that say that a run differs from another by chance."""
+
 
 def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
     """Return whether both arms trained the same; None if there are no losses to compare, or if they say nothing.
@@ -94,10 +97,6 @@ def wrote_into_others(record: ComparisonRecord) -> bool:
     """
     arms = (record.baseline, record.treatment)
     return any(arm.observed.get("frozen_bytes_written_on_device") for arm in arms)
-
-
-RANDOM = ("dropout", "draws")
-"""Facts that say that a run differs from another by chance."""
 
 
 def _near(record: ComparisonRecord, errors: float) -> bool | None:

@@ -49,6 +49,9 @@ PROFILED_TO, OF_FEW = 1.5, 2.0
 ENOUGH = 3
 """The fewest steps whose median one disturbed step does not move."""
 
+FEW = 2
+"""The most lines that may hold something which are worth a look."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -120,10 +123,6 @@ def moved(profile: ProfileRecord, phase: str) -> list[Part]:
 def lines_of_moves(profile: ProfileRecord, phase: str) -> list[str]:
     """Return the lines of a phase that may move the numbers, as `_lines_of` does."""
     return _lines_of(profile, phase, sum(part.share for part in moved(profile, phase)))
-
-
-FEW = 2
-"""The most lines that may hold something which are worth a look."""
 
 
 def _lines_of(profile: ProfileRecord, phase: str, share: float) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from slowstep.judgement.comparison import FEWEST_PAIRS, launches
+from slowstep.judgement.comparison import FEWEST_PAIRS, launches_of
 from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
@@ -232,7 +232,7 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
 
 def _after(change: ComparisonRecord, mean: float, half: float) -> _Pace:
     """Return the pace after a change that its pairs measured; the baseline's is `mean`, give or take `half`."""
-    slower = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs], launches(change.pairs))
+    slower = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs], launches_of(change.pairs))
     spread, after = math.hypot(half / mean, slower.half), mean * slower.ratio
     return _Pace(
         mean=after,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from slowstep.judgement.comparison import LOOKS, launches, log_ratios
+from slowstep.judgement.comparison import LOOKS, launches_of, log_ratios
 from slowstep.judgement.intervals import NOMINAL_P, Interval, expected_half, foreseen, launches_weigh, paired
 from slowstep.records import Pair
 
@@ -51,7 +51,7 @@ class StopRule:
             return True
         if self.minimum_effect is None or len(pairs) not in self.looks:
             return False
-        return self.ends(log_ratios(pairs), launches(pairs))
+        return self.ends(log_ratios(pairs), launches_of(pairs))
 
     def ends(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         """Return whether a look at log-ratios, shape (n,), ends the comparison; `launches` names the launch of each.
@@ -104,7 +104,7 @@ class StopRule:
 
     def anew(self, pairs: Sequence[Pair]) -> bool:
         """Return whether both arms are to be launched anew before the next pair."""
-        return len(pairs) in self.looks and self.launches_anew(log_ratios(pairs), launches(pairs))
+        return len(pairs) in self.looks and self.launches_anew(log_ratios(pairs), launches_of(pairs))
 
     def launches_anew(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         """Return whether the pairs that follow a look need launches of their own.

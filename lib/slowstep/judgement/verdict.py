@@ -28,6 +28,18 @@ from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 from slowstep_probe.measured import WHY_NOT
 
+BY_CHANCE = (
+    "the run as it is has other losses in each launch, from the same seed, so losses show nothing of what is trained, "
+    "and it rests on the class that it is exact"
+)
+"""The note on an exact change of a run that is not reproducible: an environment, or a generator, without a seed."""
+
+TRAINS_OTHERWISE = (
+    "the first losses differ from the baseline's, and a change that leaves training as it is can't cause "
+    "that: for this program it is other training"
+)
+"""The reason why nothing is judged of a change that was taken to be exact, and is not."""
+
 
 class Outcome(StrEnum):
     """The possible outcomes of a hypothesis."""
@@ -167,19 +179,6 @@ def before_trial(contrast: Contrast, facts: RunFacts | None, minimum: float, epo
     if contrast.unmet:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, bound=limit, reason=contrast.unmet)
     return replace(verdict, bound=limit)
-
-
-BY_CHANCE = (
-    "the run as it is has other losses in each launch, from the same seed, so losses show nothing of what is trained, "
-    "and it rests on the class that it is exact"
-)
-"""The note on an exact change of a run that is not reproducible: an environment, or a generator, without a seed."""
-
-TRAINS_OTHERWISE = (
-    "the first losses differ from the baseline's, and a change that leaves training as it is can't cause "
-    "that: for this program it is other training"
-)
-"""The reason why nothing is judged of a change that was taken to be exact, and is not."""
 
 
 def judge(

@@ -46,6 +46,9 @@ ORDINARY = {pynvml.nvmlClocksThrottleReasonSwPowerCap: "software power cap"}
 USED = 5
 """The per cent of the device's processors from which on another process interrupts a block."""
 
+KINDS = ("GPU-", "MIG-")
+"""What NVML writes before the UUID of a whole device, and of a part of one."""
+
 
 @dataclass
 class Watched:
@@ -142,10 +145,6 @@ def together(devices: Sequence[Telemetry]) -> Telemetry:
         throttled=sorted({reason for one in devices for reason in one.throttled}),
         others=of_all("others", sum),
     )
-
-
-KINDS = ("GPU-", "MIG-")
-"""What NVML writes before the UUID of a whole device, and of a part of one."""
 
 
 @functools.cache

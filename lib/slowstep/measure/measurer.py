@@ -24,6 +24,12 @@ Tell = Callable[[Sequence[Pair]], None]
 TellOne = Callable[[int, Sequence[Pair]], None]
 """The same for several comparisons: it is also told the place of the comparison among those that were asked."""
 
+OVERTIME = 0.1
+"""The part of the minutes by which what is begun may last longer than what is left of them."""
+
+LOOKED_AT_SECONDS = 4.0
+"""The seconds of training in which a profiled trial's stack is looked at."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRequest:
@@ -45,14 +51,6 @@ class ComparisonRequest:
     sample_seconds: float = 0.0
     """The mean seconds of a sample of the baseline as far as they are known, else 0. A launch that is warm knows a few
     steps alone, which may all be short ones."""
-
-
-OVERTIME = 0.1
-"""The part of the minutes by which what is begun may last longer than what is left of them."""
-
-
-LOOKED_AT_SECONDS = 4.0
-"""The seconds of training in which a profiled trial's stack is looked at."""
 
 
 class Measurer(Protocol):

@@ -27,6 +27,12 @@ MARKERS = {
     Outcome.NOT_TESTABLE: (BLACK, "line-ns-open"),
 }
 
+LONG = 36
+"""The most characters of a label's line, if it can be divided between two changes."""
+
+BETWEEN = re.compile(r"(?:(?<=;) | (?=\+ ))(?![^(]*\))")
+"""What stands between two changes that one arm makes."""
+
 
 def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     """Draw every arm's effect with its interval, in the judged unit. Arms without a measurement keep their row."""
@@ -210,13 +216,6 @@ def _label(m: Measured) -> str:
     """Return the arm's name with its condition below. Arms that the final choice measured in fresh pairs are marked."""
     name = "<br>".join(filter(None, (m.verdict.name, m.verdict.condition)))
     return f"{name}, in fresh pairs" if m.family == "final" else name
-
-
-LONG = 36
-"""The most characters of a label's line, if it can be divided between two changes."""
-
-BETWEEN = re.compile(r"(?:(?<=;) | (?=\+ ))(?![^(]*\))")
-"""What stands between two changes that one arm makes."""
 
 
 def _row(name: str, v: Verdict) -> str:

@@ -59,6 +59,8 @@ NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 NO_COMBINATION = "No combination was measured."
 
+NOTHING_LOST = "Nothing stands out: the time goes to the passes and the optimizer."
+
 
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     """List each hypothesis with verdict, effect, interval and reason."""
@@ -350,9 +352,6 @@ def lost_time(suspects: Sequence[Suspect], baseline: Baseline, minimum_effect: f
     large = {phase: span for phase, span in spans.items() if speed_up(span.mean) >= 1 + minimum_effect}
     named = "; ".join(f"{PHASE_NAMES[phase]} takes {share_span(span)}" for phase, span in large.items())
     return _lost_time(suspects, f"Nothing is certain from these blocks: {named}." if named else NOTHING_LOST)
-
-
-NOTHING_LOST = "Nothing stands out: the time goes to the passes and the optimizer."
 
 
 def _lost_time(suspects: Sequence[Suspect], empty: str) -> Table:
