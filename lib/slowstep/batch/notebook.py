@@ -35,7 +35,7 @@ def path_of(section: Section) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class NotebookInput:
     """The input of notebooks: a parameter file with overrides, or the records of an investigation alone."""
 
     loaded: Loaded
@@ -63,14 +63,14 @@ class Given:
         }
 
 
-def up_to_date(notebook: Path, given: Given) -> bool:
+def up_to_date(notebook: Path, given: NotebookInput) -> bool:
     """Return whether a notebook has run to its end, and nothing has changed since on which its report depends."""
     done = given.store.read(NotebookRun, "notebooks", notebook.stem)
     ended = done is not None and done.status == "ok" and (given.folder / done.report).is_file()
     return ended and done.determinants == _determinants(notebook, given.loaded.settings)
 
 
-def announce(notebooks: Sequence[Path], given: Given) -> None:
+def announce(notebooks: Sequence[Path], given: NotebookInput) -> None:
     """Keep of notebooks that they are to run, in case that they never come to their end.
 
     What they concluded for another run, or by other code, is over.
@@ -84,7 +84,7 @@ def announce(notebooks: Sequence[Path], given: Given) -> None:
         given.store.write(waiting, "notebooks", name)
 
 
-def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = False) -> dict[str, NotebookRun]:
+def run(notebooks: Sequence[Path], given: NotebookInput, tell: Teller, measure: bool = False) -> dict[str, NotebookRun]:
     """Run notebooks and write their reports; return their runs by name. One that fails does not stop the others.
 
     Without `measure` they read what was measured, and run beside each other.
@@ -113,7 +113,7 @@ def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = F
     return {name: _kept(name, replace(made, seconds=each), given) for name, made in ended.items()}
 
 
-def _kept(name: str, run: NotebookRun, given: Given) -> NotebookRun:
+def _kept(name: str, run: NotebookRun, given: NotebookInput) -> NotebookRun:
     """Keep the run of the notebook of that name, whatever name the record had that it was made of."""
     given.store.write(named := replace(run, notebook=name), "notebooks", name)
     return named
@@ -122,7 +122,7 @@ def _kept(name: str, run: NotebookRun, given: Given) -> NotebookRun:
 class _Running:
     """A notebook that runs."""
 
-    def __init__(self, notebook: Path, given: Given, measure: bool):
+    def __init__(self, notebook: Path, given: NotebookInput, measure: bool):
         self.notebook, self.given, self.measure = notebook, given, measure
         self.began, self.measured_before = time.monotonic(), self._measured()
         target = given.folder / notebook.name

@@ -30,7 +30,7 @@ from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
-    WAITS,
+    MAY_STALL,
     RunFacts,
     baseline_facts,
     changed_facts,
@@ -344,7 +344,7 @@ class Evidence:
     @cached_property
     def stall_samples(self) -> float:
         """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
-        apart = self._early.spacing(WAITS, self.settings.budget.minimum_effect / 2)
+        apart = self._early.spacing(MAY_STALL, self.settings.budget.minimum_effect / 2)
         return apart * samples_per_step(self.noise.blocks) if apart > 1 else 0.0
 
     @cached_property
@@ -374,7 +374,7 @@ class Evidence:
     def _stalling(self) -> dict[str, float]:
         """The phases in which the baseline stalls now and then, with the share of its time that it spends there."""
         facts, least = self.baseline.facts, self.settings.budget.minimum_effect / 2
-        return {p: facts.share(p) for p in WAITS if facts.timeline.spacing([p], least) > 1}
+        return {p: facts.share(p) for p in MAY_STALL if facts.timeline.spacing([p], least) > 1}
 
     @property
     def suspects(self) -> list[Suspect]:

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slowstep.judgement.flops import ALLOWANCE
-from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of, trust
+from slowstep.judgement.operators import ATTENTION_OPERATORS, PRODUCTS, share_of, trust
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import speed_up
-from slowstep.judgement.timeline import Evidence
+from slowstep.judgement.timeline import StepsSeen
 from slowstep.settings.run import DTYPES
 from slowstep.text.numbers import percentage, signed
 
@@ -56,7 +56,7 @@ class Bound:
 
     ratio: float
     why: str
-    evidence: Evidence | None = None
+    evidence: StepsSeen | None = None
     """The steps that the measured share rests on; None where the bound rests on FLOPs or on the change itself."""
     suffices: bool = True
     """True if the bound may refute without a trial."""
@@ -156,7 +156,7 @@ def _kernels(facts: RunFacts, asked: Asked) -> Bound | None:
     known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
     if _profiled(facts):
         beside = EAGER if facts.observed.get("attn_implementation") == "eager" else trust(facts.profile)
-        known = [beside * share_of(facts.profile, ATTENTION)]
+        known = [beside * share_of(facts.profile, ATTENTION_OPERATORS)]
     if not known or facts.observed.get("compiled"):
         return _device_peak(facts, asked)
     share = min(known[0], IMPLAUSIBLE)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slowstep.factors import ALL_PHASES, Meaning, touched_by
 from slowstep.factors.catalogue.gradient_checkpointing import MOST_TIMES
-from slowstep.judgement.suspects import WAITING, Suspect, eased, gone
+from slowstep.judgement.suspects import TRAINS_NOTHING, Suspect, eased, gone
 from slowstep.judgement.verdict import Outcome, Verdict
 
 MOSTLY = 0.5
@@ -40,7 +40,7 @@ def are_small_batches(v: Verdict) -> bool:
 
 def takes_part(v: Verdict, suspect: Suspect) -> bool:
     """Return whether a change that acts on the phase is shown to leave less of its loss, in pairs that met it."""
-    return eases(v, suspect) and not (v.factor in EVERYWHERE and suspect.phase in WAITING)
+    return eases(v, suspect) and not (v.factor in EVERYWHERE and suspect.phase in TRAINS_NOTHING)
 
 
 def eases(v: Verdict, suspect: Suspect) -> bool:
@@ -56,7 +56,7 @@ def fits(v: Verdict, whole: float) -> bool:
 def is_within(v: Verdict, limit: Verdict) -> bool:
     """Return whether a change acts only on what a diagnostic change takes away, waits among it, and fits into that."""
     acts, on = touched_by(v.factor), touched_by(limit.factor)
-    return acts <= on != ALL_PHASES and bool(acts & {*WAITING}) and fits(v, limit.effect.high)
+    return acts <= on != ALL_PHASES and bool(acts & {*TRAINS_NOTHING}) and fits(v, limit.effect.high)
 
 
 def names(best: Verdict, whole: float) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from slowstep.factors import Contrast
 from slowstep.judgement.comparison import ComparisonResult
 from slowstep.judgement.first_reads import FirstReads
-from slowstep.judgement.run_facts import WAITS
+from slowstep.judgement.run_facts import MAY_STALL
 from slowstep.judgement.suspects import LITTLE
 from slowstep.judgement.throughput import sides, speed_up, works
 from slowstep.records import PHASES, ComparisonRecord, Pair
@@ -99,7 +99,7 @@ def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
     def seconds_per_work(side: int, phases: Sequence[str]) -> float:
         return sum(b.phases.get(p, 0.0) for b in (before, after)[side] for p in phases) / sum(work[side])
 
-    waits, whole = (seconds_per_work(0, phases) for phases in (WAITS, PHASES))
-    removed = (waits - seconds_per_work(1, WAITS)) / whole
+    waits, whole = (seconds_per_work(0, phases) for phases in (MAY_STALL, PHASES))
+    removed = (waits - seconds_per_work(1, MAY_STALL)) / whole
     faster = whole / seconds_per_work(1, PHASES)
     return speed_up(removed) >= 1 + minimum and faster >= 1 + minimum

@@ -17,7 +17,7 @@ from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import is_rare, occurrences, steps_between, strategy
 
-START_UP = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
+START_UP_PARTS = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
 
 START = ("start-up", "warm-up and compilation")
@@ -166,7 +166,7 @@ def start_of(trial: TrialRecord, step: float) -> dict[str, float]:
     """Return the seconds, by part, that a launch takes beside its steps; `step` is the seconds of a settled one."""
     start = trial.startup
     ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * step
-    return dict(zip(START, (sum(start.get(part, 0.0) for part in START_UP), max(0.0, ramp)), strict=True))
+    return dict(zip(START, (sum(start.get(part, 0.0) for part in START_UP_PARTS), max(0.0, ramp)), strict=True))
 
 
 def later_start(record: ComparisonRecord) -> float:

@@ -13,12 +13,12 @@ from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import samples_of_step
 from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
-from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
+from slowstep.judgement.timeline import StepsSeen, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
 
-WAITS = ("data", "host_to_device", "communication", "log", "save", "evaluate", "other")
+MAY_STALL = ("data", "host_to_device", "communication", "log", "save", "evaluate", "other")
 """The phases in which a run waits for something, perhaps only now and then."""
 
 
@@ -80,22 +80,22 @@ class RunFacts:
     @cached_property
     def stalls_beyond_blocks(self) -> float:
         """Return the factor by which steps are longer on the mean once waits count that the blocks did not meet."""
-        return (1 - timeline(self.own_steps).in_stalls(*WAITS)) / (1 - self.timeline.in_stalls(*WAITS))
+        return (1 - timeline(self.own_steps).in_stalls(*MAY_STALL)) / (1 - self.timeline.in_stalls(*MAY_STALL))
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> StepsSeen:
         """Return the evidence that the shares rest on."""
         return self.timeline.evidence
 
     @property
-    def data_evidence(self) -> Evidence:
+    def data_evidence(self) -> StepsSeen:
         """Return the evidence about waits for data. If the job has more data, it is limited by the trials' examples."""
         known, distinct = self.evidence, self.observed.get("distinct_steps")
         if not isinstance(distinct, int) or distinct >= min(known.steps, self.observed.get("epoch_steps") or 0):
             return known
         return replace(known, steps=distinct, limit="the trials' data hold no more, and the job's do")
 
-    def sees_stalls(self, evidence: Evidence) -> bool:
+    def sees_stalls(self, evidence: StepsSeen) -> bool:
         """Return whether `evidence` would have met stalls as rare as one in `rarest_stall` steps."""
         return evidence.steps >= steps_to_see(self.rarest_stall)
 

@@ -51,7 +51,7 @@ KINDS = ("GPU-", "MIG-")
 
 
 @dataclass
-class Watched:
+class WatchedBlock:
     """A block that is being watched. `telemetry` and `interrupted` are known when it is over."""
 
     telemetry: Telemetry | None = None
@@ -59,7 +59,7 @@ class Watched:
 
 
 @dataclass
-class Reading:
+class DeviceSample:
     """One device while a block is measured."""
 
     device: Any
@@ -105,13 +105,13 @@ class Reading:
 
 
 @contextlib.contextmanager
-def watched(own: Callable[[], Collection[int]], devices: Sequence[str]) -> Iterator[Watched]:
+def watched(own: Callable[[], Collection[int]], devices: Sequence[str]) -> Iterator[WatchedBlock]:
     """Watch devices, named by their UUIDs, while the body runs. `own` returns the numbers of the trials' processes.
 
     Numbers would mean other devices here than in a trial, whose program may hide some, and CUDA's order is not NVML's.
     """
     found = [device for device in map(known, devices) if device is not None]
-    seen, readings = Watched(), [Reading(device) for device in found]
+    seen, readings = WatchedBlock(), [DeviceSample(device) for device in found]
     if not readings:
         yield seen
         return
@@ -158,7 +158,7 @@ def known(uuid: str) -> Any:
     return next((handle for handle in handles if handle is not None), None)
 
 
-def _read(readings: Sequence[Reading], over: threading.Event) -> None:
+def _read(readings: Sequence[DeviceSample], over: threading.Event) -> None:
     """Read all devices again and again until it is over."""
     while True:
         last = over.wait(EVERY)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import Arm
-from slowstep.factors.entries import TRAINING
+from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
@@ -448,5 +448,5 @@ def _now(about: Description | None, decision: Decision | None) -> dict[str, obje
     found = {}
     for key in keys:
         with contextlib.suppress(KeyError):
-            found[key] = run[key.removeprefix(TRAINING)]
+            found[key] = run[key.removeprefix(TRAINING_ARGUMENTS)]
     return found

@@ -22,9 +22,9 @@ from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
+    changes_left_out,
     counted,
     hours,
-    left_out,
     measured_again,
     money,
     not_measured_again,
@@ -199,7 +199,7 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
     if chosen.outcome is not Outcome.SUPPORTED:
         return f"**Change nothing yet.** {unconfirmed(chosen)}"
     why = "" if chosen.alone else ", since gains don't add"
-    dropped = f" {sentence(left_out([*map(escape, left)]))}" if left else ""
+    dropped = f" {sentence(changes_left_out([*map(escape, left)]))}" if left else ""
     return (
         f"**{escape(chosen.order)}: {span(chosen.effect)} throughput against the baseline**, {measured_again(chosen)} "
         f"({strength(chosen)}){why}. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "

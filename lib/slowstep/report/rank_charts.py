@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.observed_sizes import ranks_of
-from slowstep.judgement.ranks import Skew, collectives, moved, shares_of_ranks, skew, unlike_ranks
+from slowstep.judgement.ranks import Skew, collectives, moves_with_data, shares_of_ranks, skew, unlike_ranks
 from slowstep.records import PHASES
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import Chart, Table
@@ -103,7 +103,7 @@ def _swapped(baseline: Baseline, measured: Sequence[Measured], least: float) -> 
     record = next((m.record for m in measured if m.verdict.factor == "rank_data" and m.record), None)
     if found is None or record is None or not record.pairs:
         return "The parts of the data were not swapped among the ranks: no rank was slow enough, or no time was left."
-    told = moved(found, [pair.treatment for pair in record.pairs], least)
+    told = moves_with_data(found, [pair.treatment for pair in record.pairs], least)
     if told is None:
         return "With the parts of the data swapped no rank was slow in that way, so the cause stays open."
     if told:

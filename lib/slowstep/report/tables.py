@@ -13,7 +13,7 @@ from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.suspects.suspect import PASSES, WAITING
+from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING
 from slowstep.judgement.throughput import Throughput, speed_up, throughput
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES, ComparisonRecord, Status, TrialRecord
@@ -348,7 +348,7 @@ def lost_time(suspects: Sequence[Suspect], baseline: Baseline, minimum_effect: f
 
     Where none is certain, those are named whose share would be worth a gain of `minimum_effect` if it were.
     """
-    spans = {phase: baseline.facts.shares[phase] for phase in WAITING}
+    spans = {phase: baseline.facts.shares[phase] for phase in TRAINS_NOTHING}
     large = {phase: span for phase, span in spans.items() if speed_up(span.mean) >= 1 + minimum_effect}
     named = "; ".join(f"{PHASE_NAMES[phase]} takes {share_span(span)}" for phase, span in large.items())
     return _lost_time(suspects, f"Nothing is certain from these blocks: {named}." if named else NOTHING_LOST)

@@ -202,7 +202,7 @@ def not_measured_again(how: str) -> str:
     return f"no time was left to measure it {how} in fresh pairs (budget.minutes); more minutes may confirm it"
 
 
-def left_out(names: Sequence[str]) -> str:
+def changes_left_out(names: Sequence[str]) -> str:
     """Return which changes are left out of the configuration to train with, and why, as a clause."""
     return f"left out, since not missed beside the rest, not confirmed, or not paying in this job: {', '.join(names)}"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.entries import (
-    TRAINING,
+    TRAINING_ARGUMENTS,
     all_of,
     argument,
     argument_key,
@@ -45,7 +45,7 @@ def _batch_level(value: Any, run: Run, batch: int, **more: Any) -> Level:
     changed = {"per_device_train_batch_size": batch} | more
     return Level(
         value=value,
-        overrides={TRAINING + name: one for name, one in changed.items()},
+        overrides={TRAINING_ARGUMENTS + name: one for name, one in changed.items()},
         expects=changed | {"per_device_train_batch_size": batch * (together or 1)},
     )
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.judgement.operators import (
-    Part,
+    ProfileShare,
     beside,
     line_of_loop,
     lines_of_moves,
     lines_of_written_out,
     looped,
-    moved,
+    memory_moves,
     pause,
     trust,
 )
@@ -111,12 +111,12 @@ def _moving(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -
 
     How many healthy models have is known of a CPU alone: a device multiplies far faster, and copies weigh more there.
     """
-    parts = moved(profile, phase)
+    parts = memory_moves(profile, phase)
     taken = sum(part.share for part in parts)
     if profile.device != "cpu" or taken < max(MOVES_ANYWAY, least + USUALLY):
         return
     first, is_first = PASSES[0], phase == PASSES[0]
-    forth = sum(part.share for part in moved(profile, first)) >= MOVES_ANYWAY
+    forth = sum(part.share for part in memory_moves(profile, first)) >= MOVES_ANYWAY
     lines = lines_of_moves(profile, first) if forth else []
     usual = f"beyond the {percentage(USUALLY)} of a usual model"
     yield Suspect(
@@ -140,7 +140,7 @@ def _through_earlier_steps(facts: RunFacts, profile: ProfileRecord, phase: str, 
         phase=phase,
         share=_from_profile(known, facts.shares[phase], profile),
         why="it goes back through what earlier steps computed, too: a state or a loss that is kept without detach()",
-        **largest([Part(what="going back through earlier steps", share=known)]),
+        **largest([ProfileShare(what="going back through earlier steps", share=known)]),
         comparable=False,
     )
 
@@ -161,7 +161,7 @@ def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
             phase=phase,
             share=share,
             why=why,
-            **largest([Part(what=consists, share=share.mean)]),
+            **largest([ProfileShare(what=consists, share=share.mean)]),
             comparable=False,
             back_through="" if is_first else first,
             does=does,
@@ -183,7 +183,7 @@ KINDS = (_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _wr
 """What yields the suspects of each kind, from the facts, their profile, a pass, and the least share that matters."""
 
 
-def _beside_arithmetic(profile: ProfileRecord, phase: str, least: float) -> list[Part]:
+def _beside_arithmetic(profile: ProfileRecord, phase: str, least: float) -> list[ProfileShare]:
     return [part for part in beside(profile, phase) if part.share >= NAMED * least]
 
 

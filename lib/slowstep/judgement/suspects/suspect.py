@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import Part
+from slowstep.judgement.operators import ProfileShare
 from slowstep.judgement.throughput import speed_up
 
-WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
+TRAINS_NOTHING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
 
 PASSES = ("forward", "backward")
@@ -77,14 +77,14 @@ class Suspect:
         return speed_up(self.share.upper)
 
 
-def largest(parts: Sequence[Part]) -> dict[str, Any]:
+def largest(parts: Sequence[ProfileShare]) -> dict[str, Any]:
     """Return what a suspect consists of, as `Suspect` holds it, from its parts, largest first."""
     return {"consists_of": [str(part) for part in parts[:MOST_NAMED]], "mostly": _mostly(parts)}
 
 
-def _mostly(parts: Sequence[Part]) -> str:
+def _mostly(parts: Sequence[ProfileShare]) -> str:
     """Return the function whose lines take most, `train.py:7, 9 in dice 35 %`, or a part that takes more alone."""
-    together = defaultdict[tuple[str, ...], list[Part]](list)
+    together = defaultdict[tuple[str, ...], list[ProfileShare]](list)
     for part in parts:
         at = LINE.match(part.what)
         together[at.group("file", "function") if at else (part.what,)].append(part)
@@ -94,7 +94,9 @@ def _mostly(parts: Sequence[Part]) -> str:
     at = [LINE.match(part.what) for part in most]
     every = list(dict.fromkeys(one["line"] for one in at))
     lines = ", ".join(every[:MOST_NAMED]) + " and others" * (len(every) > MOST_NAMED)
-    return str(Part(what=f"{at[0]['file']}:{lines} in {at[0]['function']}", share=sum(part.share for part in most)))
+    return str(
+        ProfileShare(what=f"{at[0]['file']}:{lines} in {at[0]['function']}", share=sum(part.share for part in most))
+    )
 
 
 def function_at(place: str) -> tuple[str, ...]:
