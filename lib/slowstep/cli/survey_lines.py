@@ -21,7 +21,7 @@ LONG = 60
 """The characters from which on a value is not shown."""
 
 OF_ALL_STEPS = 0.2
-"""The share of all steps' time from which on the longest one is told."""
+"""The longest step is told from this share of all steps' time."""
 
 
 def lines(seen: SurveyRecord) -> list[str]:

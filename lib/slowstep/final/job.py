@@ -10,7 +10,7 @@ from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import START, Projection
 
 NOT_SOONER = "the job would not end sooner with it"
-"""The reason why a change that makes steps faster is left out."""
+"""Why a change that makes steps faster is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ TRAINS_OTHERWISE = (
     "the first losses differ from the baseline's, and a change that leaves training as it is can't cause "
     "that: for this program it is other training"
 )
-"""The reason why nothing is judged of a change that was taken to be exact, and is not."""
+"""Why a change that is exact by its class is not judged if it changes the losses."""
 
 
 class Outcome(StrEnum):

@@ -46,9 +46,9 @@ class Rounds:
         self.live = [RoundMember(number, pool, request, deadline) for number, request in enumerate(requests)]
         """The comparisons that take part."""
         self.failed: list[RoundMember] = []
-        """Those whose treatment has failed, until their record is given."""
+        """The members whose treatment has failed, until their record is given."""
         self.alone: list[RoundMember] = []
-        """Those that have to go on by themselves."""
+        """The members that have to go on by themselves."""
         self.measured_seconds = 0.0
         self._rng = random.Random(self.live[0].seed)
         self._fresh = False

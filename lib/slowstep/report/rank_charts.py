@@ -19,7 +19,7 @@ from slowstep.wording.words import NOT_MEASURED, effect, share, share_span, size
 ONE_PROCESS = "This run trains in one process."
 
 LEAST = 0.005
-"""The share of the time from which on a phase is drawn."""
+"""A phase is drawn from this share of the time."""
 
 
 def rank_times(baseline: Baseline) -> Chart | Table:

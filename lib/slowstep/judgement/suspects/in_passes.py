@@ -26,7 +26,7 @@ from slowstep.text.numbers import percentage
 from slowstep_probe.measured import ATTENTION, PRODUCT, WHERE_RANKS_WAIT
 
 BINDS = 0.5
-"""The share of what the device computes at most (`devices.Peak.most`) from which on a pass is bound by its arithmetic.
+"""A pass is bound by its arithmetic from this share of what the device computes at most (`devices.Peak.most`).
 Then the other pass is compared with it."""
 
 LOOP, MOVING = "a loop in Python", "moving numbers in memory"
@@ -47,7 +47,7 @@ WRITTEN_OUT = {
 """What suspects do that write something out, what that consists of, and why it is lost."""
 
 WRITTEN_ANYWAY = {ATTENTION: 0.0, PRODUCT: 0.1}
-"""The share of the time in a pass from which on what is written out counts. A mask times a loss takes little."""
+"""What is written out counts from this share of the time in a pass. A mask times a loss takes little."""
 
 MOVES_ANYWAY, USUALLY = 0.12, 0.03
 """The shares of the time that a pass takes at most, and usually, to move numbers: 11 % where Swin shifts its windows.
