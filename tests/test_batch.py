@@ -163,7 +163,9 @@ def test_the_seconds_of_a_notebook_are_those_of_drawing(
     monkeypatch.setattr(notebook, "render", lambda *_: None)
     told: list[str] = []
     notebook.run(
-        [notebook.path_of(BASELINE)], notebook.Given(loaded=LOADED, folder=tmp_path), lambda t, _: told.append(t)
+        [notebook.path_of(BASELINE)],
+        notebook.NotebookInput(loaded=LOADED, folder=tmp_path),
+        lambda t, _: told.append(t),
     )
 
     assert told[:-1] == ["00_baseline"]
@@ -184,7 +186,7 @@ def test_no_name_in_a_record_leads_to_a_file(
         store.write(Summary(notebook=name, arm="another"), "summaries", BASELINE.notebook)
         monkeypatch.setattr(notebook, "NotebookProcess", lambda *_: SimpleNamespace(alive=False, end=lambda: ""))
         monkeypatch.setattr(notebook, "render", lambda *_: None)
-        given = notebook.Given(loaded=LOADED, folder=folder, from_records=from_records)
+        given = notebook.NotebookInput(loaded=LOADED, folder=folder, from_records=from_records)
         (made,) = notebook.run([notebook.path_of(BASELINE)], given, lambda *_: None).values()
         forget_other_runs(LOADED.settings, store)
 

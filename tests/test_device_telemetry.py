@@ -13,7 +13,7 @@ import pytest
 
 from slowstep.environment import machine
 from slowstep.measure import device_telemetry
-from slowstep.measure.device_telemetry import Watched, watched
+from slowstep.measure.device_telemetry import WatchedBlock, watched
 from slowstep.records import Block, Work
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.measured import Telemetry
@@ -66,7 +66,7 @@ ASKED = (
 
 
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
+def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., WatchedBlock]]:
     """Watches a block of no length on the devices that are `used`, by their numbers as the driver has them."""
 
     def refuse(*_: Any) -> None:
@@ -75,7 +75,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
     def asking(name: str) -> Callable[..., Any]:
         return lambda device, *_: device.answers().get(name, refuse)()
 
-    def once(*drivers: Driver, used: Sequence[int] = (0,)) -> Watched:
+    def once(*drivers: Driver, used: Sequence[int] = (0,)) -> WatchedBlock:
         device_telemetry.known.cache_clear()
         by_name = {f"{kind}-{number:08x}": one for number, one in enumerate(drivers) for kind in [one.kind]}
         monkeypatch.setattr(pynvml, "nvmlInit", refuse if "nvmlInit" in drivers[0].silent else lambda: None)
@@ -90,7 +90,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
     device_telemetry.known.cache_clear()
 
 
-def test_a_block_alone_on_a_healthy_device_counts(watch: Callable[[Driver], Watched]) -> None:
+def test_a_block_alone_on_a_healthy_device_counts(watch: Callable[[Driver], WatchedBlock]) -> None:
     """Power is the energy over the time, and the ordinary limit of power is written down without interrupting."""
     seen = watch(Driver(joules=5.0, reasons=pynvml.nvmlClocksThrottleReasonSwPowerCap))
 
@@ -104,7 +104,7 @@ def test_a_block_alone_on_a_healthy_device_counts(watch: Callable[[Driver], Watc
     )
 
 
-def test_a_block_on_a_hot_device_is_interrupted(watch: Callable[[Driver], Watched]) -> None:
+def test_a_block_on_a_hot_device_is_interrupted(watch: Callable[[Driver], WatchedBlock]) -> None:
     """Heat holds the clock down now and not in the next block, so the block is measured again."""
     seen = watch(Driver(reasons=pynvml.nvmlClocksThrottleReasonHwThermalSlowdown))
 
@@ -125,21 +125,21 @@ def test_a_block_on_a_hot_device_is_interrupted(watch: Callable[[Driver], Watche
     ],
 )
 def test_a_shared_device_interrupts_if_it_is_known_to_be_shared(
-    driver: Driver, interrupted: str | None, watch: Callable[[Driver], Watched]
+    driver: Driver, interrupted: str | None, watch: Callable[[Driver], WatchedBlock]
 ) -> None:
     """A process that holds memory and computes nothing slows nobody, and unknown numbers prove nothing."""
     assert interrupted == watch(driver).interrupted
 
 
-def test_a_device_that_tells_little_leaves_gaps(watch: Callable[[Driver], Watched]) -> None:
+def test_a_device_that_tells_little_leaves_gaps(watch: Callable[[Driver], WatchedBlock]) -> None:
     """What a driver does not support is not measured, which is never 0."""
     seen = watch(Driver(silent=frozenset({"Total", "ClockInfo", "Temperature", "Reasons", "Running"})))
 
-    assert Watched(telemetry=Telemetry()) == seen
+    assert WatchedBlock(telemetry=Telemetry()) == seen
 
 
 @pytest.mark.parametrize("used", [(0, 1), (1, 0), (1, 0, 7)], ids=["in order", "turned", "and another node's"])
-def test_ranks_are_watched_on_all_their_devices(used: tuple[int, ...], watch: Callable[..., Watched]) -> None:
+def test_ranks_are_watched_on_all_their_devices(used: tuple[int, ...], watch: Callable[..., WatchedBlock]) -> None:
     """The power of all, the slowest clock, and whatever interrupts one of them."""
     hot = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
     one = watch(Driver(joules=5.0))
@@ -152,7 +152,7 @@ def test_ranks_are_watched_on_all_their_devices(used: tuple[int, ...], watch: Ca
 
 
 @pytest.mark.parametrize("kind", ["GPU", "MIG"])
-def test_a_program_is_watched_on_the_device_that_it_uses(kind: str, watch: Callable[..., Watched]) -> None:
+def test_a_program_is_watched_on_the_device_that_it_uses(kind: str, watch: Callable[..., WatchedBlock]) -> None:
     """What happens on a device that it does not use is not its affair, whichever of them is the first."""
     hot = Driver(clock=900, reasons=pynvml.nvmlClocksThrottleReasonHwThermalSlowdown, kind=kind)
 
@@ -160,9 +160,9 @@ def test_a_program_is_watched_on_the_device_that_it_uses(kind: str, watch: Calla
     assert watch(Driver(), hot, used=[1]).telemetry.sm_mhz == 900
 
 
-def test_without_a_driver_nothing_is_told(watch: Callable[[Driver], Watched]) -> None:
+def test_without_a_driver_nothing_is_told(watch: Callable[[Driver], WatchedBlock]) -> None:
     """A machine without NVML measures as it did."""
-    assert Watched() == watch(Driver(silent=frozenset({"nvmlInit"})))
+    assert WatchedBlock() == watch(Driver(silent=frozenset({"nvmlInit"})))
 
 
 def test_records_from_before_the_telemetry_can_be_read() -> None:

@@ -20,6 +20,7 @@ from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.first_reads import FirstReads, first_reads
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
@@ -133,7 +134,7 @@ def test_pairs_that_found_the_files_in_memory_refute_no_loader(
     """They say nothing of a job that waits for its disk, unless memory holds its data for nearly all of its time."""
     asked = contrast(quick, **level)
     measured = record(pairs(around(0.0)), observed=dict(level))
-    verdict = judge(before_trial(asked, None, 0.05, None), asked, measured, 0.05, "cuda", reads=found)
+    verdict = judge(before_trial(asked, None, 0.05, None), asked, measured, 0.05, "cuda", KnownOfRun(reads=found))
 
     assert outcome is verdict.outcome
     assert ("60 % of the time while files are read from disk, and 8.0 %" in verdict.reason) == (

@@ -12,6 +12,7 @@ from simulated import CPU, SHARES, around, block, comparisons, contrast, facts, 
 from slowstep.factors import CATALOGUE, Contrast, Meaning
 from slowstep.judgement.comparison import LOOKS, Reading, change
 from slowstep.judgement.intervals import NOMINAL_P, Interval
+from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.judgement.verdicts_together import holm, reconsidered
@@ -317,8 +318,9 @@ def test_a_run_whose_losses_differ_from_itself_shows_no_other_training(tokenize:
     a, b, c = ([3 - 0.03 * i + draw.gauss(0, 0.3) for i in range(32)] for _ in range(3))
     measured = with_losses(took(around(0.0)), a, b)
 
-    def verdict(twins: ComparisonRecord | None) -> Verdict:
-        return judge(before_trial(tokenize, None, MINIMUM, None), tokenize, measured, MINIMUM, "cuda", None, twins)
+    def verdict(noise: ComparisonRecord | None) -> Verdict:
+        prior, known = before_trial(tokenize, None, MINIMUM, None), KnownOfRun(noise=noise)
+        return judge(prior, tokenize, measured, MINIMUM, "cuda", known)
 
     found = verdict(with_losses(took(around(0.0)), a, c))
 

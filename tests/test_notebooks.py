@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from slowstep.batch import notebook as notebook_runs
-from slowstep.batch.notebook import notebooks
 from slowstep.cli.main import main
 from slowstep.factors import CATALOGUE
 from slowstep.investigation.results import NotebookRun, Summary
 from slowstep.records import ComparisonRecord, Store
 from slowstep.settings import LEVEL_SECTIONS, load
+from slowstep.settings.sections import SECTIONS
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
@@ -37,7 +37,7 @@ def test_every_notebook_ran_to_its_end(diagnosed):
     """A whole investigation of a healthy run ends with every notebook done and its report beside it."""
     runs = [store(diagnosed).read(NotebookRun, "notebooks", name) for name in NAMES]
 
-    assert [notebook.stem for notebook in notebooks()] == [
+    assert [section.notebook for section in SECTIONS] == [
         *NAMES[:-1],
         "55_own_options",
         "60_processes",

@@ -29,7 +29,7 @@ from slowstep.final.code_changes import changes_page, without_variables
 from slowstep.final.decision import decision_of
 from slowstep.final.decision_record import decision
 from slowstep.final.files import write_files
-from slowstep.final.patch import by_hand, edited, patch, to_patch
+from slowstep.final.patch import by_hand, edit, patch, to_patch
 from slowstep.investigation import open_lab, read_investigation
 from slowstep.investigation.order import by_promise
 from slowstep.judgement.intervals import Interval
@@ -249,6 +249,11 @@ def made(line: int, after: Any = 4, argument: str = "num_workers", position: int
         "position": position,
         "place": place,
     }
+
+
+def edited(source: str, changes: list[dict[str, Any]]) -> str:
+    """The source with the changes made that can be made."""
+    return edit(source, changes)[0]
 
 
 def test_keywords_are_edited_where_they_stand() -> None:

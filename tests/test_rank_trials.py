@@ -21,7 +21,7 @@ from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, comparison_family
 from slowstep.final.code_changes import changes_record
 from slowstep.judgement.comparison import change
-from slowstep.judgement.ranks import moved, skew
+from slowstep.judgement.ranks import moves_with_data, skew
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
@@ -421,7 +421,7 @@ def test_the_slow_rank_is_found_and_whether_it_is_its_data(
     assert (found.rank, found.phase) == (1, "data")
     assert record.treatment.observed["ddp.rank_data"] == "swapped"
     assert record.baseline.observed["ddp.rank_data"] == "own"
-    assert moved(found, [pair.treatment for pair in record.pairs], least=0.02) is by_data
+    assert moves_with_data(found, [pair.treatment for pair in record.pairs], least=0.02) is by_data
 
 
 def test_what_is_tried_by_itself(surveyed: Callable[..., Settings]) -> None:

@@ -136,10 +136,10 @@ def compared_figures(record: ComparisonRecord) -> Figures:
             "detectable": result.detectable,
             "spread": statistics.stdev(d) if len(d) > 1 else None,
             "block_seconds": statistics.median(p.baseline.seconds for p in record.pairs),
-            "telemetry": [to_plain(b.telemetry) for p in record.pairs for b in (p.baseline, p.treatment)],
-            "useful_tokens": [b.work.useful_tokens for p in record.pairs for b in (p.baseline, p.treatment)],
-            "block_lengths": [b.seconds for p in record.pairs for b in (p.baseline, p.treatment)],
-            "interrupted": [b.interrupted for p in record.pairs for b in (p.baseline, p.treatment)],
+            "telemetry": [to_plain(b.telemetry) for b in record.blocks],
+            "useful_tokens": [b.work.useful_tokens for b in record.blocks],
+            "block_lengths": [b.seconds for b in record.blocks],
+            "interrupted": [b.interrupted for b in record.blocks],
         }
     return found
 

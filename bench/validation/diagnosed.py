@@ -13,8 +13,8 @@ from typing import Any
 from bench.validation.agreement import agree
 from bench.validation.scenarios import Scenario
 from bench.validation.truth import Truth
-from slowstep.batch.notebook import notebooks
 from slowstep.cli.main import main
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import NotebookRun
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
@@ -106,5 +106,5 @@ def rescored(figures: Mapping[str, Any], size: Truth | None) -> Scored:
 def _failures(runs: Sequence[NotebookRun], scenario: Scenario) -> dict[str, str]:
     """Notebooks that did not run to their end, those that never began included."""
     ended = {r.notebook: "" if r.status == "ok" else r.reason or r.status for r in runs}
-    asked = notebooks(validate(scenario.data, scenario.name))
-    return {n.stem: why for n in asked if (why := ended.get(n.stem, "was not run"))}
+    asked = [section.notebook for section in sections_asked(validate(scenario.data, scenario.name))]
+    return {name: why for name in asked if (why := ended.get(name, "was not run"))}

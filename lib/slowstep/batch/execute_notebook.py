@@ -27,6 +27,9 @@ from slowstep.settings.load import shown_override  # noqa: E402
 from slowstep_probe.processes.wire import Wire  # noqa: E402
 from slowstep_probe.trial.messages import Answer, encoded  # noqa: E402
 
+SENTENCES = ("Unmeasurable", "NotMeasured")
+"""The errors whose text is a sentence for the reader. Their names are the code's."""
+
 
 def main(connection: Wire, notebook: str, target: str, parameters: dict[str, Any], environment: dict[str, str]) -> None:
     """Run `notebook` to `target` with `parameters`; answer an empty text if every cell ran, else why it failed."""
@@ -36,10 +39,6 @@ def main(connection: Wire, notebook: str, target: str, parameters: dict[str, Any
     logging.getLogger("papermill").setLevel(logging.ERROR)
     with is_default(fork_kernel()), private_sockets() as sockets:
         connection.send(encoded(Answer(value=execute(notebook, target, parameters, sockets))))
-
-
-SENTENCES = ("Unmeasurable", "NotMeasured")
-"""The errors whose text is a sentence for the reader. Their names are the code's."""
 
 
 def execute(notebook: str, target: str, parameters: dict[str, Any], settings: Config) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slowstep.batch.cleanup import forget_all_but, forget_unfinished, unusable_records
 from slowstep.batch.measuring import measured
-from slowstep.batch.notebook import Given, Teller, announce, path_of, run, up_to_date
+from slowstep.batch.notebook import NotebookInput, Teller, announce, path_of, run, up_to_date
 from slowstep.batch.notebook_process import notebook_interpreter
 from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
@@ -28,7 +28,7 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
 
     The first notebook runs as soon as the baseline is measured, the others when there is nothing left to measure.
     """
-    given = Given(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
+    given = NotebookInput(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
     with locked(given.folder):
         _tidy(given.folder)
         again = forget_unfinished(given.store, loaded.settings.budget.minutes)
@@ -47,7 +47,7 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         return [kept for s in asked if (kept := given.store.read(NotebookRun, "notebooks", s.notebook))]
 
 
-def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, tell: Teller) -> None:
+def _measured_and_drawn(late: Collection[Section], given: NotebookInput, outputs: Path, tell: Teller) -> None:
     """Measure an investigation, and run the notebooks that are late, or that now say something else."""
     notebook_interpreter()  # it makes its imports while measuring begins
     waiting, concluded, why = set(late), set(), dict[Section, object]()
@@ -90,7 +90,7 @@ def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
     """Run the notebook that audits reported figures, and no other."""
-    given = Given(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
+    given = NotebookInput(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
     notebook = path_of(AUDIT)
     with locked(given.folder):
         _tidy(given.folder)
@@ -110,7 +110,7 @@ def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookR
     """
     notebook_interpreter()
     lab = read_investigation(folder)
-    given = Given(loaded=lab.loaded, folder=folder, from_records=True, interactive=interactive)
+    given = NotebookInput(loaded=lab.loaded, folder=folder, from_records=True, interactive=interactive)
     reported = lab.settings.reported
     gone = [name for name in (reported.files if reported else ()) if not Path(name).is_file()]
     if gone:

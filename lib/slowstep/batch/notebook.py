@@ -12,14 +12,13 @@ from pathlib import Path
 from slowstep import __version__
 from slowstep.batch.notebook_process import NotebookProcess
 from slowstep.environment.machine import this_machine, versions
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, PlanRun, drawn_at_once
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.schema import content_of
-from slowstep.settings.sections import SECTIONS, Section
+from slowstep.settings.sections import Section
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 """The notebooks. In a clone this is a link to its notebooks/; an installed package holds them."""
@@ -35,13 +34,8 @@ def path_of(section: Section) -> Path:
     return NOTEBOOKS / f"{section.notebook}.ipynb"
 
 
-def notebooks(settings: Settings | None = None) -> list[Path]:
-    """Return the kit's notebooks in their order; if `settings` are given, those that have a question there."""
-    return [path_of(section) for section in (SECTIONS if settings is None else sections_asked(settings))]
-
-
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class NotebookInput:
     """The input of notebooks: a parameter file with overrides, or the records of an investigation alone."""
 
     loaded: Loaded
@@ -69,14 +63,14 @@ class Given:
         }
 
 
-def up_to_date(notebook: Path, given: Given) -> bool:
+def up_to_date(notebook: Path, given: NotebookInput) -> bool:
     """Return whether a notebook has run to its end, and nothing has changed since on which its report depends."""
     done = given.store.read(NotebookRun, "notebooks", notebook.stem)
     ended = done is not None and done.status == "ok" and (given.folder / done.report).is_file()
     return ended and done.determinants == _determinants(notebook, given.loaded.settings)
 
 
-def announce(notebooks: Sequence[Path], given: Given) -> None:
+def announce(notebooks: Sequence[Path], given: NotebookInput) -> None:
     """Keep of notebooks that they are to run, in case that they never come to their end.
 
     What they concluded for another run, or by other code, is over.
@@ -90,7 +84,7 @@ def announce(notebooks: Sequence[Path], given: Given) -> None:
         given.store.write(waiting, "notebooks", name)
 
 
-def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = False) -> dict[str, NotebookRun]:
+def run(notebooks: Sequence[Path], given: NotebookInput, tell: Teller, measure: bool = False) -> dict[str, NotebookRun]:
     """Run notebooks and write their reports; return their runs by name. One that fails does not stop the others.
 
     Without `measure` they read what was measured, and run beside each other.
@@ -119,7 +113,7 @@ def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = F
     return {name: _kept(name, replace(made, seconds=each), given) for name, made in ended.items()}
 
 
-def _kept(name: str, run: NotebookRun, given: Given) -> NotebookRun:
+def _kept(name: str, run: NotebookRun, given: NotebookInput) -> NotebookRun:
     """Keep the run of the notebook of that name, whatever name the record had that it was made of."""
     given.store.write(named := replace(run, notebook=name), "notebooks", name)
     return named
@@ -128,7 +122,7 @@ def _kept(name: str, run: NotebookRun, given: Given) -> NotebookRun:
 class _Running:
     """A notebook that runs."""
 
-    def __init__(self, notebook: Path, given: Given, measure: bool):
+    def __init__(self, notebook: Path, given: NotebookInput, measure: bool):
         self.notebook, self.given, self.measure = notebook, given, measure
         self.began, self.measured_before = time.monotonic(), self._measured()
         target = given.folder / notebook.name

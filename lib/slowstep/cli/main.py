@@ -40,6 +40,12 @@ OF_SURVEY = 0.05
 OUTPUTS = ROOT / "outputs"
 """The folder of results if no other is named."""
 
+DESCRIBING = (".yaml", ".yml", ".json")
+"""The endings of files that describe a run."""
+
+OF_COMMANDS = ("survey", "run", "diagnose", "measure", "join")
+"""What can be done with a command that trains."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status, which is 0 only if everything went well."""
@@ -135,13 +141,6 @@ def _is_program(arguments: Sequence[str], at: int) -> bool:
     if path.is_file():
         return path.suffix.lower() not in DESCRIBING and (path.suffix == ".py" or os.access(path, os.X_OK))
     return path.suffix == ".py" or (path.suffix.lower() not in DESCRIBING and shutil.which(word) is not None)
-
-
-DESCRIBING = (".yaml", ".yml", ".json")
-"""The endings of files that describe a run."""
-
-OF_COMMANDS = ("survey", "run", "diagnose", "measure", "join")
-"""What can be done with a command that trains."""
 
 
 def _kept(command: str) -> str:

@@ -20,6 +20,9 @@ WIDTH = 15
 LONG = 60
 """The characters from which on a value is not shown."""
 
+OF_ALL_STEPS = 0.2
+"""The longest step is told from this share of all steps' time."""
+
 
 def lines(seen: SurveyRecord) -> list[str]:
     """Return the lines of a survey."""
@@ -124,10 +127,6 @@ def _models(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         parts += ["compiled"] * bool(training["facts"].get("compiled")) + [f"on {training['device']}"]
         more = f" (and {len(found) - SHOWN_MODELS} more)" if number + 1 == SHOWN_MODELS < len(found) else ""
         yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}{more}"
-
-
-OF_ALL_STEPS = 0.2
-"""The share of all steps' time from which on the longest one is told."""
 
 
 def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from slowstep.factors.arms import (
     check_levels,
     clash,
     combine,
+    comparison_families,
     comparison_family,
     is_undoing,
     label,
@@ -13,6 +14,7 @@ from slowstep.factors.arms import (
     limited_by,
     matrix,
     plan,
+    plan_all,
     touched_by,
     without_refused,
 )
@@ -31,6 +33,7 @@ __all__ = [
     "check_levels",
     "clash",
     "combine",
+    "comparison_families",
     "comparison_family",
     "is_undoing",
     "label",
@@ -38,6 +41,7 @@ __all__ = [
     "limited_by",
     "matrix",
     "plan",
+    "plan_all",
     "touched_by",
     "without_refused",
 ]

@@ -120,6 +120,16 @@ def comparison_family(settings: Settings, section: str, machine: Machine) -> lis
     return list({c.name: c for c in (*alone, *cells)}.values())
 
 
+def comparison_families(settings: Settings, machine: Machine) -> list[list[Contrast]]:
+    """Return the comparison family of each section that lists levels to try."""
+    return [comparison_family(settings, section, machine) for section in TESTED_SECTIONS]
+
+
+def plan_all(settings: Settings, machine: Machine) -> list[Contrast]:
+    """Return the contrasts of all sections, each with a single level."""
+    return [contrast for section in TESTED_SECTIONS for contrast in plan(settings, section, machine)]
+
+
 def plan(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
     """Return one contrast for each level that a section of the settings lists and the baseline does not have."""
     return [

@@ -10,7 +10,7 @@ from slowstep.factors.factor import Level, show
 from slowstep.settings.convert import describe
 from slowstep.settings.run import Run
 
-TRAINING = "training_arguments."
+TRAINING_ARGUMENTS = "training_arguments."
 
 Accepts = Callable[[Any], str | None]
 Requires = Callable[[Any, Run, Machine], str | None]
@@ -27,7 +27,7 @@ def nothing(value: Any, run: Run) -> dict[str, Any]:
 
 def having(**wanted: Any) -> Given:
     """Make a `held_constant` for a factor that exists only beside these training arguments."""
-    return lambda value, run: {TRAINING + k: v for k, v in wanted.items() if run[k] != v}
+    return lambda value, run: {TRAINING_ARGUMENTS + k: v for k, v in wanted.items() if run[k] != v}
 
 
 # -- where the value lives: `current` and `level` of a factor --
@@ -37,7 +37,7 @@ def argument(name: str, held_constant: Given = nothing) -> dict[str, Callable]:
     """Make `current` and `level` for one training argument, observed under its own name."""
 
     def level(value: Any, run: Run) -> Level:
-        changed = {TRAINING + name: value}
+        changed = {TRAINING_ARGUMENTS + name: value}
         return Level(value=value, overrides=changed, held_constant=held_constant(value, run), expects={name: value})
 
     return {"current": lambda run: run[name], "level": level}
@@ -50,7 +50,7 @@ def argument_key(name: str, key: str, default: Any, held_constant: Given = nothi
     """
 
     def level(value: Any, run: Run) -> Level:
-        changed = {TRAINING + name: (run[name] or {}) | {key: value}}
+        changed = {TRAINING_ARGUMENTS + name: (run[name] or {}) | {key: value}}
         return Level(value=value, overrides=changed, held_constant=held_constant(value, run), expects={key: value})
 
     return {"current": lambda run: (run[name] or {}).get(key, default), "level": level}
@@ -203,10 +203,10 @@ has_adapter = only_if(lambda run: bool(run["peft"]), "the run trains no LoRA ada
 
 
 def switched(on: str, off: str) -> Callable[[Any, Any], str]:
-    """Return the cost that switching a thing on takes away (`on`), and the one that switching it off does (`off`)."""
+    """Make what names the cost that a level takes away: `on` if it switches the thing on, else `off`."""
     return lambda now, new: on if new else off
 
 
 def changed(more: str, less: str) -> Callable[[Any, Any], str]:
-    """Return the cost that a larger number takes away (`more`), and the one that a smaller number does (`less`)."""
+    """Make what names the cost that a level takes away: `more` if it raises a number, else `less`."""
     return lambda now, new: more if (new or 0) > (now or 0) else less

@@ -20,6 +20,9 @@ from slowstep.settings.run import Run
 from slowstep.settings.schema import OwnLevels
 from slowstep_probe.changing.intervention import given_key
 
+EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+"""Numbers as people write them. YAML 1.1 takes those without a point, or without a sign, for texts: `1e-4`, `1.5e8`."""
+
 
 def own_factors(settings: Settings) -> list[tuple[Factor, list[Any]]]:
     """Return a factor with its levels for each option and each value of a file that the parameter file lists."""
@@ -59,10 +62,6 @@ def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
         refuses=lambda value, run: _own_value(settings, name).problem,
         requires=_nothing,
     )
-
-
-EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-"""Numbers as people write them. YAML 1.1 takes those without a point, or without a sign, for texts: `1e-4`, `1.5e8`."""
 
 
 def _values(name: str, levels: OwnLevels) -> list[Any]:

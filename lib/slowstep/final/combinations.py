@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import Factor, Level, clash, label
-from slowstep.final.job import Job
+from slowstep.final.job import JobTime
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import later_start
 from slowstep.judgement.verdict import Verdict
@@ -69,7 +69,7 @@ def ranked(
     room: float,
     apart: Sequence[frozenset[str]] = (),
     beside: Sequence[Measured] = (),
-    job: Job | None = None,
+    job: JobTime | None = None,
 ) -> list[Candidate]:
     """Return the combinations of the levels in `allowed` that fit into `room`, the most promising first.
 

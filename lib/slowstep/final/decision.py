@@ -9,6 +9,7 @@ from slowstep.final.job import NOT_SOONER
 from slowstep.final.own_words import in_own_words
 from slowstep.investigation.permission import allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
+from slowstep.judgement.throughput import samples_per_step
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.records import PHASES, Block, Memory
@@ -105,7 +106,7 @@ def _step(m: Measured) -> tuple[dict[str, float], dict[str, float]]:
     if not pairs:
         return {}, {}
     baseline, treatment = ([getattr(p, side) for p in pairs] for side in ("baseline", "treatment"))
-    samples = sum(b.work.samples for b in baseline) / sum(b.steps for b in baseline)
+    samples = samples_per_step(baseline)
     return _by_phase(baseline, samples), _by_phase(treatment, samples)
 
 

@@ -26,9 +26,9 @@ from slowstep.wording.still_open import in_noise, more_lost, says_nothing, still
 from slowstep.wording.words import (
     NOT_REACHED,
     change_of_job,
+    changes_left_out,
     effect,
     hours,
-    left_out,
     loss_change,
     measured_again,
     money,
@@ -111,7 +111,7 @@ def _not_taken(choice: Choice) -> list[str]:
     told = [one.verdict.shown for one in others]
     rest = [one for one in choice.left_out if not any(one == name or one.startswith(f"{name} (") for name in told)]
     names = [*map(escape, rest)]
-    without = left_out(names) if choice.adopted else f"not confirmed or not paying either: {', '.join(names)}"
+    without = changes_left_out(names) if choice.adopted else f"not confirmed or not paying either: {', '.join(names)}"
     return [f"- {without}"] * bool(rest) + lines
 
 

@@ -10,11 +10,11 @@ from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import START, Projection
 
 NOT_SOONER = "the job would not end sooner with it"
-"""The reason why a change that makes steps faster is left out."""
+"""Why a change that makes steps faster is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class JobTime:
     """The seconds of the run's own job."""
 
     seconds: float
@@ -40,10 +40,10 @@ class Job:
         return steps / allowed if allowed > 0 else math.inf
 
 
-def job_of(lab: Lab) -> Job | None:
+def job_of(lab: Lab) -> JobTime | None:
     """Return the run's own job; None if its size is not known."""
     before = _projected(lab)
-    return before and Job(seconds=before.seconds, start=sum(before.parts[part] for part in START))
+    return before and JobTime(seconds=before.seconds, start=sum(before.parts[part] for part in START))
 
 
 def ends_sooner(lab: Lab, one: Measured, than: Measured | None = None) -> bool:

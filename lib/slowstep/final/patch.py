@@ -45,7 +45,7 @@ def patch(by_file: Mapping[Path, Sequence[Mapping[str, Any]]], command: Command)
 def by_hand(by_file: Mapping[Path, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
     """Return those of these changes that the patch lacks: their call is not found, or its text does not tell enough.
 
-    Neither has it those of a file in which a secret stands beside a change.
+    The changes in a file where a secret stands beside a change are not in the patch, either.
     """
     return [one for path, changes in by_file.items() for one in _left(path, changes)]
 
@@ -66,7 +66,7 @@ def _edited_file(path: Path, changes: Sequence[Mapping[str, Any]]) -> tuple[str,
     """Return the text of a file before and after, and the changes that could not be made in it."""
     try:
         before = path.read_bytes().decode("utf-8")
-        after, left = _edited(before, changes)
+        after, left = edit(before, changes)
         compile(after, str(path), "exec", dont_inherit=True)
     except (OSError, UnicodeDecodeError, cst.ParserSyntaxError, SyntaxError):
         return "", "", list(changes)
@@ -78,13 +78,8 @@ def _lines(text: str) -> list[str]:
     return [line + "\n" for line in text.split("\n")[:-1]] + ([last] if (last := text.rpartition("\n")[2]) else [])
 
 
-def edited(source: str, changes: Sequence[Mapping[str, Any]]) -> str:
-    """Return the source of a module with the keywords of calls changed; what can't be changed stays as it is."""
-    return _edited(source, changes)[0]
-
-
-def _edited(source: str, changes: Sequence[Mapping[str, Any]]) -> tuple[str, list[Mapping[str, Any]]]:
-    """Return the source with the keywords of calls changed, and the changes that could not be made."""
+def edit(source: str, changes: Sequence[Mapping[str, Any]]) -> tuple[str, list[Mapping[str, Any]]]:
+    """Return the source of a module with the keywords of calls changed, and the changes that could not be made."""
     wrapper, lines = MetadataWrapper(cst.parse_module(source)), source.split("\n")
     asked = [_by_letters(one, lines) for one in changes]
     wrapper.visit(imports := _Imported())

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slowstep.environment.machine import Machine
-from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan, touched_by
+from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan_all, touched_by
 from slowstep.investigation import needed
-from slowstep.investigation.needed import Needed
+from slowstep.investigation.needed import Needed, Pacing
 from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
@@ -25,11 +25,12 @@ from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import MARGIN, Peak, peak_of
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
+from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
-    WAITS,
+    MAY_STALL,
     RunFacts,
     baseline_facts,
     changed_facts,
@@ -38,12 +39,12 @@ from slowstep.judgement.run_facts import (
 )
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import PASSES, Suspect, perhaps_suspects, suspects
+from slowstep.judgement.throughput import samples_per_step, seconds_per_sample
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.live_trial import DISCARDED, START_UP
 from slowstep.records import (
     PHASES,
-    Block,
     ComparisonRecord,
     Environment,
     EventRecord,
@@ -56,7 +57,7 @@ from slowstep.records import (
     identity,
     steps_of_arm,
 )
-from slowstep.settings import TESTED_SECTIONS, Settings
+from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
 from slowstep.settings.run import DTYPES
 
@@ -66,19 +67,19 @@ CEILING = CATALOGUE["cached_batches"]
 """The factor whose trial shows the most that data loading can bring."""
 
 PRECISION = CATALOGUE["precision"]
-"""The factor whose levels multiply matrices in another precision, the peak of which bounds them."""
+"""The factor whose levels multiply matrices in another precision. They are bounded by the peak in that precision."""
 
 OF_ARITHMETIC = ("precision", "tf32", "weights", "double_precision")
-"""The factors that change what the peak of a device is that the run is held against."""
+"""The factors that change a run's arithmetic, and with it the peak of the device that counts for the run."""
 
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
 
 NO_ONE_PACE = "its steps keep no one pace, as 00_baseline says"
-"""The reason why the job of a run is not projected whose steps become longer or shorter."""
+"""Why a job is not projected if its steps become longer or shorter as it trains."""
 
 FAILED = (Status.CRASHED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.LOSS_NOT_FINITE)
-"""How a run fails that trains by itself. That its training ends is no failure there."""
+"""How a run that trains by itself fails. If its training ends, that is no failure."""
 
 
 class Unmeasurable(RuntimeError):
@@ -155,10 +156,10 @@ class Evidence:
 
         They bound a run whose FLOPs are known.
         """
-        blocks = self._noise_blocks()
+        blocks = self.noise.blocks
         if self._data_sheet or not blocks or flops_of(blocks, self.noise.baseline.observed) is None:
             return {}
-        every = (c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine))
+        every = plan_all(self.settings, self.machine)
         tried = [level.value for c in every if not c.untestable for f, level in c.levels if f is PRECISION]
         return {DTYPES[value]: needed.peak(DTYPES[value]) for value in tried}
 
@@ -214,9 +215,6 @@ class Evidence:
     def _noise_steps(self) -> list[Steps]:
         return [*self.noise.baseline.steps, *self.noise.treatment.steps]
 
-    def _noise_blocks(self) -> list[Block]:
-        return [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
-
     # -- the baseline --
 
     @cached_property
@@ -248,7 +246,7 @@ class Evidence:
             rests_on=list(steps),
             reading=result_of(record.pairs),
             peak=self.peak,
-            unobserved=failure(observed.trial) if observed else "",
+            unobserved=observed.trial.failure if observed else "",
             unprofiled=profile.failed,
             block_length=self.block_length,
             courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
@@ -269,14 +267,13 @@ class Evidence:
         if failed is None:
             return ""
         seen = [max(steps.position) for steps in failed.steps if steps]  # of the last launch it is where it failed
-        blocks = self._noise_blocks()
-        step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
+        step = samples_per_step(self.noise.blocks)
         after = f" after about {round(seen[-1] / step) + 1:,} steps" if seen and step else ""
-        return f"the run itself {'ends' if failed.status is Status.ENDED else 'fails'}{after} ({failure(failed)})"
+        return f"the run itself {'ends' if failed.status is Status.ENDED else 'fails'}{after} ({failed.failure})"
 
     def _why_not(self, record: ComparisonRecord) -> str:
         failed = _failed(record)
-        return f"{failure(failed)} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
+        return f"{failed.failure} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
 
     @cached_property
     def _early_steps(self) -> list[Steps]:
@@ -291,7 +288,10 @@ class Evidence:
 
     @cached_property
     def _read_early(self) -> tuple[FirstReads | None, Sequence[Steps]]:
-        """The wait for files that some of these steps read from disk and others did not, and those that the job has."""
+        """The wait for files that some early steps read from disk, and the early steps that wait as the job's do.
+
+        The wait is None if no steps waited longer for that.
+        """
         return as_in_job(self._early_steps, self._of_job)
 
     def _of_job(self, found: FirstReads) -> FirstReads:
@@ -344,16 +344,13 @@ class Evidence:
     @cached_property
     def stall_samples(self) -> float:
         """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
-        apart = self._early.spacing(WAITS, self.settings.budget.minimum_effect / 2)
-        blocks = self._noise_blocks()
-        samples = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
-        return apart * samples if apart > 1 else 0.0
+        apart = self._early.spacing(MAY_STALL, self.settings.budget.minimum_effect / 2)
+        return apart * samples_per_step(self.noise.blocks) if apart > 1 else 0.0
 
     @cached_property
     def _sample_seconds(self) -> float:
         """The mean seconds of a sample in the A/A comparison; 0 if it has no pairs."""
-        blocks = self._noise_blocks()
-        return sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks) if blocks else 0.0
+        return seconds_per_sample(self.noise.blocks)
 
     @cached_property
     def block_length(self) -> BlockLength | None:
@@ -377,7 +374,7 @@ class Evidence:
     def _stalling(self) -> dict[str, float]:
         """The phases in which the baseline stalls now and then, with the share of its time that it spends there."""
         facts, least = self.baseline.facts, self.settings.budget.minimum_effect / 2
-        return {p: facts.share(p) for p in WAITS if facts.timeline.spacing([p], least) > 1}
+        return {p: facts.share(p) for p in MAY_STALL if facts.timeline.spacing([p], least) > 1}
 
     @property
     def suspects(self) -> list[Suspect]:
@@ -433,10 +430,13 @@ class Evidence:
     ) -> Needed[ComparisonRecord]:
         """Return the need of a contrast's comparison."""
         name = title or contrast.name
-        blocks = self.block_length.seconds if self.block_length else None
         own = contrast.baseline.determinants() == self.arm.determinants()  # of another baseline no pace is known
-        pace = self._sample_seconds if own else 0.0
-        return needed.contrast(self.settings, contrast, name, comparisons, purpose, self.stall_samples, blocks, pace)
+        pacing = Pacing(
+            least_samples=self.stall_samples,
+            block_seconds=self.block_length.seconds if self.block_length else None,
+            sample_seconds=self._sample_seconds if own else 0.0,
+        )
+        return needed.contrast(self.settings, contrast, name, comparisons, purpose, pacing)
 
     def prior(self, contrast: Contrast) -> Verdict:
         """Return what is known of a contrast before its trial."""
@@ -451,8 +451,8 @@ class Evidence:
         record = self.have(self.comparison(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
-        reads = self.baseline.facts.first_reads
-        verdict = judge(prior, contrast, record, least, device, self._stalling, self.noise, reads)
+        known = KnownOfRun(stalls=self._stalling, noise=self.noise, reads=self.baseline.facts.first_reads)
+        verdict = judge(prior, contrast, record, least, device, known)
         passes = [one for one in self._courses if not (one.grows or one.once)]
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
@@ -461,7 +461,7 @@ class Evidence:
     @cached_property
     def ceilings(self) -> list[Contrast]:
         """The contrasts of listed levels that show a limit: the cached-batch ceiling."""
-        every = [c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine)]
+        every = plan_all(self.settings, self.machine)
         return [c for c in every if c.meaning is Meaning.DIAGNOSTIC and any(f is CEILING for f, _ in c.levels)]
 
     def _cached_batch_ceiling(self, contrast: Contrast) -> Interval | None:
@@ -483,11 +483,6 @@ def _touches(contrast: Contrast, phase: str) -> bool:
 def _failed(record: ComparisonRecord) -> TrialRecord | None:
     """Return the trial that failed in a comparison; None if none did."""
     return next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
-
-
-def failure(trial: TrialRecord) -> str:
-    """Return why a trial failed, in words; an empty text if it did not."""
-    return "" if trial.status is Status.OK else f"{trial.status}: {trial.reason}"
 
 
 def computed_in(s: Settings) -> str:

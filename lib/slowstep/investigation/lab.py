@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from slowstep.audit import Audit
 from slowstep.audit.model_sizes import audited
 from slowstep.audit.terminal_lines import answer
-from slowstep.factors import Arm, Contrast, comparison_family, plan
+from slowstep.factors import Arm, Contrast, comparison_families, comparison_family, plan_all
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.needed import Needed
@@ -26,11 +26,11 @@ from slowstep.investigation.order import by_promise, least_seconds_of
 from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.together import next_comparisons
-from slowstep.judgement.comparison import LOOKS, change
+from slowstep.judgement.comparison import FEWEST_PAIRS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
 from slowstep.judgement.verdicts_together import holm
-from slowstep.measure.measurer import FEWEST, LOOKED_AT_SECONDS, OVERTIME, Measurer
+from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import ObservationRecord, Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
@@ -113,7 +113,7 @@ class Lab(Shown):
                 comparison=what.title,
                 pair=len(pairs),
                 of=what.max_pairs,
-                estimate=span(change(pairs)) if len(pairs) >= LOOKS[0] else "",
+                estimate=span(change(pairs)) if len(pairs) >= FEWEST_PAIRS else "",
                 began=began,
                 remaining=left,
             )
@@ -125,7 +125,7 @@ class Lab(Shown):
     def _most_left(self, pairs: int, most: int, elapsed: float) -> float:
         """Return the most seconds that a comparison still takes: at its deadline it ends as soon as it may."""
         each, until = elapsed / pairs, self.measurer.deadline - time.monotonic() if self.measurer else math.inf
-        return min(each * (most - pairs), max(until, each * (FEWEST - pairs), 0.0))
+        return min(each * (most - pairs), max(until, each * (FEWEST_PAIRS - pairs), 0.0))
 
     # -- the baseline --
 
@@ -182,7 +182,7 @@ class Lab(Shown):
 
     def rank(self) -> list[Verdict]:
         """Return what is known of every listed level before its trial, most promising first."""
-        contrasts = {c.name: c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine)}
+        contrasts = {c.name: c for c in plan_all(self.settings, self.machine)}
         return [self._known.prior(c) for c in by_promise(list(contrasts.values()), self._known)]
 
     def test(self, section: str) -> list[Verdict]:
@@ -193,10 +193,10 @@ class Lab(Shown):
         return [m.verdict for m in self.judge(comparison_family(self.settings, section, self.machine), section)]
 
     def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
-        """Return verdicts on `contrasts`, corrected (Holm) as the comparison family `name`, with what is in it already.
+        """Return the verdict on each contrast, corrected by Holm's method.
 
-        Contrasts that a bound refutes are not measured, unless the budget is exhaustive. Another `purpose` takes new
-        pairs.
+        All comparisons that the family `name` holds so far count. Contrasts that a bound refutes are not measured,
+        unless the budget is exhaustive. Another `purpose` takes new pairs.
         """
         self._measure_ceilings(contrasts)
         found, many = [], len(contrasts) + self._others(name, [c.name for c in contrasts])
@@ -246,7 +246,7 @@ class Lab(Shown):
         The notebooks find the records, and say of the rest that it was not reached.
         """
         began, before = self._elapsed(), self._totals()
-        families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
+        families = comparison_families(self.settings, self.machine)
         waiting = {c.name: (c, len(family)) for family in families for c in family}
         try:
             while waiting and (left := self._left(self.for_hypotheses)) > 0:
@@ -428,7 +428,7 @@ class Lab(Shown):
         if self.settings.budget.minutes is None or self.measurer is None:
             return 1.0
         _ = self.baseline  # the lengths of blocks rest on it, and so do the records' keys
-        families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
+        families = comparison_families(self.settings, self.machine)
         measured = [c for family in families for c in family if self._was_measured(c, "")]
         for contrast in (c for c in measured if c.name not in self._judged):  # a record never changes
             self._judged[contrast.name] = self.evidence.judged(contrast, self.evidence.prior(contrast))

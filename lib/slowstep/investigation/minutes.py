@@ -9,14 +9,14 @@ from slowstep.records import ComparisonRecord, Store, identity
 from slowstep.settings.sections import BASELINE
 
 OF_BASELINE = 0.4
-"""The part of the minutes after which the baseline takes no more than it needs: hypotheses are to be tried."""
+"""After this part of the minutes the baseline takes no more than it needs: hypotheses are to be tried."""
 
 FOR_ONE, FOR_ALL = 0.1, 0.3
 """The largest part of the minutes that is kept for one comparison, and for all that is combined."""
 
 TO_CONFIRM = 3
-"""How many times as long as one that supports a change the comparison may take that confirms it: its effect is measured
-until its size is known, and not only until it is shown."""
+"""A confirming comparison may take this many times as long as the one that supported the change. It goes on until the
+size of the effect is known; the first only until an effect is shown."""
 
 
 def for_hypotheses(measured: Sequence[Measured], to_combine: Sequence[Measured], minutes: float) -> float:

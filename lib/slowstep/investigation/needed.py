@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from slowstep.factors import Arm, Contrast
+from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.stopping import StopRule
 from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
@@ -20,8 +21,8 @@ CONFIRMATION = "confirmation"
 """The purpose of pairs that measure once more what was chosen. Their effect is what a report is quoted by."""
 
 QUOTED = 1 / 3
-"""The part of a confirmed effect that half its interval may be long: +48 % [+30, +69] is told from +20 % and +80 %, and
-+48 % [+1, +115] is told from no effect alone."""
+"""Half of a confirmed effect's interval may be at most this part of the effect. At 1/3, +48 % [+30, +69] is told from
++20 % and from +80 %; +48 % [+1, +115] would be told from no effect only."""
 
 T = TypeVar("T")
 
@@ -51,6 +52,18 @@ class Needed(Generic[T]):
         return identity(*self.determinants, environment.determinants)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pacing:
+    """What the baseline's records say of the length of blocks, as `ComparisonRequest` holds it.
+
+    The seconds follow from its A/A comparison, so the names of other records do not depend on them.
+    """
+
+    least_samples: float
+    block_seconds: float | None
+    sample_seconds: float
+
+
 def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed[ComparisonRecord]:
     """Return the need of a comparison. Its record has one name, whatever number of comparisons it is one of."""
     # what changes neither the blocks nor their order changes no name
@@ -59,8 +72,8 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
         exhaustive=False,
         find_batch=False,
         minutes=None,
-        noise_pairs=3,
-        max_pairs=max(request.stop.max_pairs, 3),
+        noise_pairs=FEWEST_PAIRS,
+        max_pairs=max(request.stop.max_pairs, FEWEST_PAIRS),
         observe_seconds=0,
         rarest_stall=1,
     )
@@ -88,15 +101,9 @@ def contrast(
     title: str,
     comparisons: int,
     purpose: str,
-    least_samples: float,
-    block_seconds: float | None,
-    sample_seconds: float,
+    pacing: Pacing,
 ) -> Needed[ComparisonRecord]:
-    """Return the need of a contrast's comparison, which ends when its hypothesis is decided.
-
-    `block_seconds` and `sample_seconds` follow from the baseline's record, so the name of this one does not depend on
-    them.
-    """
+    """Return the need of a contrast's comparison, which ends when its hypothesis is decided."""
     budget = settings.budget
     least = asked.minimum_effect(budget.minimum_effect)
     stop = StopRule(
@@ -112,9 +119,9 @@ def contrast(
         stop=stop,
         purpose=purpose,
         periodic_events=asked.events,
-        least_samples=least_samples,
-        block_seconds=block_seconds,
-        sample_seconds=sample_seconds,
+        least_samples=pacing.least_samples,
+        block_seconds=pacing.block_seconds,
+        sample_seconds=pacing.sample_seconds,
     )
     return comparison(request, budget, title)
 

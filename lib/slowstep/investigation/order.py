@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from slowstep.factors import Contrast, Factor, Level, Meaning
 from slowstep.investigation.evidence import CEILING, Evidence
+from slowstep.investigation.permission import permits
 from slowstep.judgement.block_length import FIRST, prolonged
 from slowstep.judgement.bounds import bound as bound_called
+from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.throughput import speed_up
-from slowstep.measure.measurer import FEWEST
 
 UNKNOWN = 1.2
 """The speed-up that a change without a bound is expected to bring at most, when the order is chosen."""
@@ -18,10 +19,12 @@ UNKNOWN = 1.2
 MOST = 3.0
 """The largest bound that counts. Beyond it, bounds say how little is known rather than how much there is to gain."""
 
-
 EMULATED = 5.0
 """GFLOP/s of a core in products of matrices, below which it emulates an arithmetic. Single precision reaches several
 times as much on any processor of this decade, and bf16 without instructions of its own a fraction of one."""
+
+GUESSES = {"data": "batches", "padding": "positions", "batch": "fixed"}
+"""For a bound that is None here: the name of the bound that gives a guess instead."""
 
 
 def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
@@ -70,12 +73,12 @@ def _emulated(evidence: Evidence) -> bool:
 def _worth(contrast: Contrast, evidence: Evidence) -> float:
     """Return the logarithm of the most that a change may bring, for each second that its comparison may take.
 
-    Where the minutes are counted, what the final configuration may not hold counts half.
+    Where the minutes are counted, what the final configuration may not hold counts half. A diagnostic change, which no
+    configuration holds, counts whole.
     """
-    allow, limited = evidence.settings.allow, evidence.settings.budget.minutes is not None
-    kept = not limited or {Meaning.NUMERICS: allow.numerics, Meaning.SEMANTICS: allow.semantics}.get(
-        contrast.meaning, True
-    )
+    settings = evidence.settings
+    useful = contrast.meaning is Meaning.DIAGNOSTIC or permits(settings.allow, contrast.meaning)
+    kept = settings.budget.minutes is None or useful
     return math.log(_most(contrast, evidence)) / seconds_of(contrast, evidence) * (1.0 if kept else 0.5)
 
 
@@ -90,15 +93,11 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
     factors = {factor for factor, _ in contrast.levels}
     if bound is None:  # nothing refutes it; what was seen is the best guess
         name = _only({f.bound for f in factors})
-        guess = "data" if CEILING in factors else _GUESSED.get(name, name if contrast.held_constant else None)
+        guess = "data" if CEILING in factors else GUESSES.get(name, name if contrast.held_constant else None)
         bound = bound_called(guess, evidence.baseline.facts, contrast.levels[0][1].value, None)
         if bound and bound.ratio - 1 < contrast.least:
             return 1.0  # it will be refuted
     return min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
-
-
-_GUESSED = {"data": "batches", "padding": "positions", "batch": "fixed"}
-"""The bound that says what to expect where the bound called so refutes nothing."""
 
 
 def _only(names: set[str | None]) -> str | None:
@@ -115,7 +114,7 @@ def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
 
 def least_seconds_of(contrast: Contrast, evidence: Evidence) -> float:
     """Return the seconds that a comparison takes at least, roughly: its fewest pairs, after one launch."""
-    return _seconds(min(FEWEST, evidence.settings.budget.max_pairs), 1, contrast, evidence)
+    return _seconds(min(FEWEST_PAIRS, evidence.settings.budget.max_pairs), 1, contrast, evidence)
 
 
 def _seconds(pairs: int, launches: int, contrast: Contrast, evidence: Evidence) -> float:

@@ -6,6 +6,7 @@ from slowstep.factors import CATALOGUE, Meaning
 from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Outcome
 from slowstep.settings import Settings
+from slowstep.settings.schema import Allow
 
 
 def supported(m: Measured) -> bool:
@@ -19,14 +20,19 @@ def allowed_by(m: Measured, settings: Settings) -> bool:
 
 
 def class_allowed(m: Measured, settings: Settings) -> bool:
-    """Return whether the parameter file permits changes of this class."""
+    """Return whether the parameter file permits changes of the class of a measured one."""
+    return permits(settings.allow, m.verdict.meaning)
+
+
+def permits(allow: Allow, meaning: Meaning) -> bool:
+    """Return whether a parameter file permits changes of a class. A diagnostic change only shows a limit."""
     permitted = {
         Meaning.EXACT: True,
-        Meaning.NUMERICS: settings.allow.numerics,
-        Meaning.SEMANTICS: settings.allow.semantics,
+        Meaning.NUMERICS: allow.numerics,
+        Meaning.SEMANTICS: allow.semantics,
         Meaning.DIAGNOSTIC: False,
     }
-    return permitted[m.verdict.meaning]
+    return permitted[meaning]
 
 
 def kept_factors(m: Measured, settings: Settings) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from slowstep.environment.limits import usable_cores
 from slowstep.factors import Contrast
 from slowstep.judgement.block_length import BlockLength
-from slowstep.judgement.comparison import LOOKS, ComparisonResult
+from slowstep.judgement.comparison import FEWEST_PAIRS, ComparisonResult
 from slowstep.judgement.course import Course
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.first_reads import FirstReads
@@ -20,6 +20,15 @@ from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import ComparisonRecord, Memory
 from slowstep.text.shown import Shown
+
+AUDITED = ("audits", "last")
+"""The folder and the name of the record of an audit."""
+
+INTERRUPTED = "interrupted"
+"""The status of a notebook that has not come to its end."""
+
+UNDER_WAY = "under way"
+"""The status that is told in its place while a process works on the investigation. It stands in no record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +60,7 @@ class Baseline:
     @property
     def noise(self) -> float | None:
         """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance; None of too few."""
-        return self.reading.detectable if len(self.record.pairs) >= LOOKS[0] else None
+        return self.reading.detectable if len(self.record.pairs) >= FEWEST_PAIRS else None
 
     @property
     def mfu(self) -> float | None:
@@ -175,16 +184,6 @@ class Audited:
 
     answer: str
     """What becomes of the claims, in sentences."""
-
-
-AUDITED = ("audits", "last")
-"""The folder and the name of its record."""
-
-INTERRUPTED = "interrupted"
-"""The status of a notebook that has not come to its end."""
-
-UNDER_WAY = "under way"
-"""The status that is told in its place while a process works on the investigation. It stands in no record."""
 
 
 def drawn_at_once() -> int:

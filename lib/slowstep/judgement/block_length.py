@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowstep.judgement.comparison import LOOKS
+from slowstep.judgement.comparison import FEWEST_PAIRS, LOOKS
 from slowstep.judgement.intervals import refuting_half
 from slowstep.records import Pair
 
@@ -26,10 +26,11 @@ FIRST = 1.0
 """Seconds of a block while nothing is known of the noise."""
 
 LONG_BLOCKS = 10
-"""The most by which blocks are prolonged to meet rare stalls: of the seconds that they take at least, or of `FIRST`."""
+"""A block that waits for a rare stall takes at most this many times its usual seconds, or this many times `FIRST` if
+that is more."""
 
 OF_MINUTES = 1 / 30
-"""The part of an investigation's minutes that a block is prolonged to at most: three pairs take a fifth of them."""
+"""A block is prolonged to at most this part of an investigation's minutes: three pairs then take a fifth of them."""
 
 SHORTEST, LONGEST = 0.25, 4.0
 """Seconds between which the length of a block is chosen. Where a turn costs more than that, a block may last as long as
@@ -76,7 +77,7 @@ def block_length(
     for noise, d is 0. Blocks have `steps_min` steps at least. Without a `minimum_effect`, many pairs are expected.
     """
     alike = [p for p in pairs if p.baseline.steps == p.treatment.steps >= 2]
-    if len(alike) < 3:
+    if len(alike) < FEWEST_PAIRS:
         return None
     steps = min(p.baseline.steps for p in alike)
     sides = [np.array([getattr(p, side).step_seconds[:steps] for p in alike]) for side in ("baseline", "treatment")]
@@ -92,8 +93,8 @@ def block_length(
     def price(seconds: float) -> float:
         """Return the seconds in which blocks of this length refute a level without a gain."""
         held = max(steps_min, seconds / mean)
-        pairs = _refuting_pairs(math.sqrt(drift + noise / held), minimum_effect)
-        return pairs * (held * mean + turn_seconds)
+        refuting = _refuting_pairs(math.sqrt(drift + noise / held), minimum_effect)
+        return refuting * (held * mean + turn_seconds)
 
     if minimum_effect is not None:
         best = min(np.geomspace(best, SHORTEST, CANDIDATES), key=price)  # of equal prices the longest

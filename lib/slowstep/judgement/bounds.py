@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slowstep.judgement.flops import ALLOWANCE
-from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of, trust
+from slowstep.judgement.operators import ATTENTION_OPERATORS, PRODUCTS, share_of, trust
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import speed_up
-from slowstep.judgement.timeline import Evidence
+from slowstep.judgement.timeline import StepsSeen
 from slowstep.settings.run import DTYPES
 from slowstep.text.numbers import percentage, signed
 
@@ -42,6 +42,13 @@ TELLS_NOTHING = 2.0
 """The ratio from which on a bound says nothing. Nearly every run could be twice as fast at its device's peak, and that
 is no reason to expect a gain."""
 
+EAGER = 4.0
+"""The factor by which eager attention may take longer than its products and its softmax: scaling, mask, casts, dropout
+and copies of keys go over tensors of the same size, and other implementations do without them."""
+
+LAUNCH = 10e-6
+"""The seconds, roughly, that calling an operator takes beside its arithmetic, from Python and under the profiler."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
@@ -49,7 +56,7 @@ class Bound:
 
     ratio: float
     why: str
-    evidence: Evidence | None = None
+    evidence: StepsSeen | None = None
     """The steps that the measured share rests on; None where the bound rests on FLOPs or on the change itself."""
     suffices: bool = True
     """True if the bound may refute without a trial."""
@@ -149,7 +156,7 @@ def _kernels(facts: RunFacts, asked: Asked) -> Bound | None:
     known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
     if _profiled(facts):
         beside = EAGER if facts.observed.get("attn_implementation") == "eager" else trust(facts.profile)
-        known = [beside * share_of(facts.profile, ATTENTION)]
+        known = [beside * share_of(facts.profile, ATTENTION_OPERATORS)]
     if not known or facts.observed.get("compiled"):
         return _device_peak(facts, asked)
     share = min(known[0], IMPLAUSIBLE)
@@ -157,11 +164,6 @@ def _kernels(facts: RunFacts, asked: Asked) -> Bound | None:
     return Bound(
         ratio=speed_up(share), why=why if _profiled(facts) else f"attention is at most {percentage(share)} of the work"
     )
-
-
-EAGER = 4.0
-"""The factor by which eager attention may take longer than its products and its softmax: scaling, mask, casts, dropout
-and copies of keys go over tensors of the same size, and other implementations do without them."""
 
 
 def _profiled(facts: RunFacts) -> bool:
@@ -177,11 +179,11 @@ def _fusion(facts: RunFacts, asked: Asked) -> Bound | None:
     if not _profiled(facts) or not asked.value:
         return _device_peak(facts, asked)
     products = share_of(facts.profile, PRODUCTS) / trust(facts.profile)
-    bound = Bound(
+    fused = Bound(
         ratio=1 / max(products, 1 - IMPLAUSIBLE),
         why=f"products of matrices, which it leaves as they are, take {percentage(products)} of the time at least",
     )
-    return bound if bound.ratio < TELLS_NOTHING else None
+    return fused if fused.ratio < TELLS_NOTHING else None
 
 
 def _device_peak(facts: RunFacts, asked: Asked) -> Bound | None:
@@ -198,15 +200,12 @@ def _device_peak(facts: RunFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=1.0 / used, why=f"the useful tokens take {percentage(used)} of what the device can compute")
 
 
-LAUNCH = 10e-6
-"""The seconds, roughly, that calling an operator takes beside its arithmetic, from Python and under the profiler."""
-
-
 def _fixed(facts: RunFacts, asked: Asked) -> Bound | None:
-    """Return what batches so many times as large may bring, by what is seen of the time that grows with them: a guess.
+    """Guess the gain of batches that are `asked.value` times as large.
 
-    Data, copies, pauses and the arithmetic of the passes grow. The calls of operators do not, nor does the update, nor
-    the time in which a device stands idle without waiting for data.
+    The part of a step that does not grow with its batch is spread over more samples. Data, copies, pauses and the
+    arithmetic of the passes grow. The calls of operators do not, nor does the update, nor the time in which a device
+    stands idle without waiting for data.
     """
     profile, step = facts.profile, facts.throughput.seconds_per_step
     if profile is None or not profile.steps or not step:

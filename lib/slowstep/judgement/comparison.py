@@ -25,6 +25,9 @@ from slowstep.records import Pair
 LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)
 """The looks: numbers of pairs after which the comparison may be decided."""
 
+FEWEST_PAIRS = LOOKS[0]
+"""The fewest pairs that are judged. A comparison that its deadline ends has so many."""
+
 OVERALL_P = 0.05
 """Two-sided p over all looks."""
 
@@ -65,20 +68,20 @@ def log_ratios(pairs: Sequence[Pair]) -> np.ndarray:
     return np.log(after / before)
 
 
-def launches(pairs: Sequence[Pair]) -> list[int]:
+def launches_of(pairs: Sequence[Pair]) -> list[int]:
     """Return the launch of every pair."""
     return [p.launch for p in pairs]
 
 
 def change(pairs: Sequence[Pair]) -> Interval:
     """Return the effect of the treatment, as a log-ratio with its interval."""
-    return paired(log_ratios(pairs), launches(pairs))
+    return paired(log_ratios(pairs), launches_of(pairs))
 
 
 def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:
     """Return the result that log-ratios, shape (n,), give at one look; `launches` names the launch of each."""
     ratios = np.asarray(ratios, dtype=float)
-    if len(ratios) < LOOKS[0]:
+    if len(ratios) < FEWEST_PAIRS:
         return Reading.INCONCLUSIVE
     _, lower, upper = limits(ratios, launches, 2 * NOMINAL_P)
     if lower > -EQUAL and upper < EQUAL:
@@ -94,9 +97,9 @@ def result_of(pairs: Sequence[Pair]) -> ComparisonResult:
     medians = np.log(after / before)
     whole_before, whole_after = _work(pairs).sum(axis=1) / _seconds(pairs).sum(axis=1) if len(pairs) else (1.0, 1.0)
     gap = interval(d - medians)
-    effect = paired(d, launches(pairs))
+    effect = paired(d, launches_of(pairs))
     return ComparisonResult(
-        reading=reading(d, launches(pairs)),
+        reading=reading(d, launches_of(pairs)),
         effect=effect,
         detectable=math.exp(effect.half),
         median_ratio=math.exp(float(medians.mean())) if len(pairs) else 1.0,
@@ -115,7 +118,7 @@ def _seconds(pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def _median_seconds(pairs: Sequence[Pair]) -> np.ndarray:
-    """Return the seconds of blocks of median steps. A rare event is no stall: each block bears the same share."""
+    """Return the seconds of blocks of median steps. A periodic event is no stall: blocks bear equal shares."""
     return np.array(
         [
             [b.steps * float(np.median(b.step_seconds)) + sum(b.amortised.values()) for b in side]

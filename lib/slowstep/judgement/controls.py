@@ -26,7 +26,7 @@ from slowstep.text.numbers import percentage
 from slowstep.text.phases import phase_named
 
 CONTROLS = ("data", "host_to_device", "forward", "backward", "optimizer")
-WAITS = ("data", "host_to_device")
+PREFETCHED = ("data", "host_to_device")
 """The controls that are waits for what may be made ready beside training."""
 
 MOVED = math.log(1.10)
@@ -86,7 +86,7 @@ def moved_controls(pairs: Sequence[Pair], touched: frozenset[str], overlaps: boo
             continue
         change = interval([math.log(b / a) for a, b in times])
         shift = abs(_mean(b - a for a, b in times)) / step
-        if phase in WAITS and overlaps:
+        if phase in PREFETCHED and overlaps:
             way = math.copysign(1.0, change.mean)
             together = interval([way * (b - a) for a, b in seconds.of(phase, *touched)])
             shift = min(shift, together.mean / step) if together.lower > 0 else 0.0
@@ -106,8 +106,8 @@ def uncovered_waits(pairs: Sequence[Pair], touches: frozenset[str]) -> list[Unco
         return []
     seconds = _Seconds(pairs)
     step, _ = seconds.step
-    growths = {p: interval([b - a for a, b in seconds.of(p)]) for p in WAITS if p not in touches}
-    beside = touches - {*WAITS}
+    growths = {p: interval([b - a for a, b in seconds.of(p)]) for p in PREFETCHED if p not in touches}
+    beside = touches - {*PREFETCHED}
     if not beside or interval([a - b for a, b in seconds.of(*beside)]).lower <= 0:
         return []
     return [

@@ -7,29 +7,29 @@ from collections.abc import Sequence
 
 from slowstep.factors import ALL_PHASES, Meaning, touched_by
 from slowstep.factors.catalogue.gradient_checkpointing import MOST_TIMES
-from slowstep.judgement.suspects import WAITING, Suspect, eased, gone
+from slowstep.judgement.suspects import TRAINS_NOTHING, Suspect, eased, gone
 from slowstep.judgement.verdict import Outcome, Verdict
 
 MOSTLY = 0.5
-"""The part of a loss, in log-ratios, that a change must be able to take away, within its interval, to name the loss.
-One that is shown to take less leaves the name to the loss: its cure is another one."""
+"""A change names a loss only if the upper end of its interval reaches this part of the loss, both as log-ratios. If it
+certainly takes less, the loss has another cure, and keeps its own name."""
 
 A_PART = 1 / 3
-"""The part of a loss, in log-ratios, that counts as a good part of it: what an estimate must reach to name it."""
+"""The gain of a change is a good part of a loss if it reaches this part of it, both as log-ratios."""
 
 LARGER = "larger_batches"
 
 WHOLES = ("processes", LARGER)
-"""The factors that explain no phase's loss. Fewer processes do everything else, and have no slow one among them; larger
-batches thin out whatever a step costs beside its samples. What they bring is the whole of all that is lost in such a
-way, so these causes come after those that are a good part of it."""
+"""Factors that act on every phase, so that they explain the loss of none. Larger batches make every cost of a step
+rarer; fewer processes end every wait among them. Their gain is a sum of other losses, so they are ranked after each
+loss that is a good part of it."""
 
 FEW, HARDLY = 8, 3.0
-"""The most samples that are few, and the speed-up by larger batches from which on a step hardly depends on its own
-batch. One of more samples is mostly chosen for what is learned, so it is a cause only from that speed-up on."""
+"""The most samples that are a small batch, and the speed-up by larger batches at which a step hardly depends on its own
+one. A batch of more samples is mostly chosen for what is learned, so it is a cause only from that speed-up on."""
 
 EVERYWHERE = ("freed_memory", "num_threads", "garbage_collection")
-"""Factors that make all of a process faster, work in a wait as well. They name no wait of which something stays."""
+"""Factors that make all of a process faster, also what it does in a wait. They name no wait that stays in part."""
 
 
 def are_small_batches(v: Verdict) -> bool:
@@ -40,7 +40,7 @@ def are_small_batches(v: Verdict) -> bool:
 
 def takes_part(v: Verdict, suspect: Suspect) -> bool:
     """Return whether a change that acts on the phase is shown to leave less of its loss, in pairs that met it."""
-    return eases(v, suspect) and not (v.factor in EVERYWHERE and suspect.phase in WAITING)
+    return eases(v, suspect) and not (v.factor in EVERYWHERE and suspect.phase in TRAINS_NOTHING)
 
 
 def eases(v: Verdict, suspect: Suspect) -> bool:
@@ -56,7 +56,7 @@ def fits(v: Verdict, whole: float) -> bool:
 def is_within(v: Verdict, limit: Verdict) -> bool:
     """Return whether a change acts only on what a diagnostic change takes away, waits among it, and fits into that."""
     acts, on = touched_by(v.factor), touched_by(limit.factor)
-    return acts <= on != ALL_PHASES and bool(acts & {*WAITING}) and fits(v, limit.effect.high)
+    return acts <= on != ALL_PHASES and bool(acts & {*TRAINS_NOTHING}) and fits(v, limit.effect.high)
 
 
 def names(best: Verdict, whole: float) -> bool:
@@ -74,7 +74,7 @@ def likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | No
 
     Of several, this is the one with the largest gain.
     """
-    fits = [
+    acting = [
         v
         for v in verdicts
         if v.outcome is Outcome.INCONCLUSIVE
@@ -87,7 +87,7 @@ def likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | No
         and v.effect.ratio > 1
         and v.effect.high >= suspect.least
     ]
-    return max(fits, key=lambda v: v.gain, default=None)
+    return max(acting, key=lambda v: v.gain, default=None)
 
 
 def relieving(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:

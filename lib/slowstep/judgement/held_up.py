@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowstep.records import Steps
+from slowstep_probe.measured import TRAINS
 
 HELD_UP = 1.5
 """How many times as long as those of the quickest launch the steps of one take in the median if it was held up. The
@@ -22,9 +23,6 @@ pace of a shared machine moves by a fifth from one minute to the next."""
 
 FEWEST = 10
 """The fewest steps at places of the data that another launch has trained on, too, by which a launch is judged."""
-
-
-TRAINING = ("forward", "backward", "optimizer")
 
 
 def not_held_up(launches: Iterable[Steps]) -> list[Steps]:
@@ -58,4 +56,4 @@ def _paces(launches: Sequence[Steps]) -> list[float | None]:
 
 def _trained(steps: Steps) -> Sequence[float]:
     """Return the seconds of each step in which it trains."""
-    return np.sum([steps.phases.get(phase) or [0.0] * len(steps) for phase in TRAINING], axis=0).tolist()
+    return np.sum([steps.phases.get(phase) or [0.0] * len(steps) for phase in TRAINS], axis=0).tolist()

@@ -88,9 +88,9 @@ def paired(values: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = 
     return Interval(mean=mean, lower=lower, upper=upper, p=chance, n=len(values), median=median)
 
 
-def one_launch(p: float = NOMINAL_P) -> float:
+def one_launch() -> float:
     """Return how far the speed of a single launch may lie from the mean of launches, as a natural logarithm."""
-    return _z(p) * LAUNCH
+    return _z(NOMINAL_P) * LAUNCH
 
 
 def foreseen(effect: Interval, n: int, p: float = NOMINAL_P) -> tuple[float, float]:
@@ -111,9 +111,9 @@ def expected_half(values: Sequence[float], launches: Sequence[Hashable], n: int,
     return math.hypot(_t(p, n - 1) * float(found.std(ddof=1)) / math.sqrt(n), _z(p) * _spread(n, of_all))
 
 
-def refuting_half(sd: float, n: int, p: float = NOMINAL_P) -> float:
+def refuting_half(sd: float, n: int) -> float:
     """Return half the interval of the mean of `n` pairs of one launch whose log-ratios scatter by `sd`."""
-    return math.hypot(_t(p, n - 1) * sd / math.sqrt(n), _z(p) * _spread(n, ()))
+    return math.hypot(_t(NOMINAL_P, n - 1) * sd / math.sqrt(n), _z(NOMINAL_P) * _spread(n, ()))
 
 
 def launches_weigh(values: Sequence[float], launches: Sequence[Hashable], share: float) -> bool:

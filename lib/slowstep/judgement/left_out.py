@@ -25,7 +25,7 @@ BEST = "saving after the best evaluations, as it is not known how many these are
 def left_out(settings: Settings, events: EventRecord | None, counted: Collection[str]) -> str:
     """Return what is left out of a job, as clauses; empty if nothing is known to be.
 
-    `counted` holds the rare events that the job's parts hold.
+    `counted` holds the periodic events that the job's parts hold.
     """
     run = settings.run
     told = []
@@ -55,7 +55,7 @@ def _go_on(run: Run) -> bool:
 
 
 def _why(settings: Settings, events: EventRecord | None, event: str) -> str:
-    """Return why a rare event has no part of a job, as the end of a clause."""
+    """Return why a periodic event has no part of a job, as the end of a clause."""
     if why := not_made_to_happen(settings, event):
         return f"as far as the trials did not meet it: {why}"
     failed = events.failed if events else {}

@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from slowstep.judgement.observed_sizes import samples_of_step
 from slowstep.records import ComparisonRecord, TrialRecord
 
 TOLERANCE = 0.01
@@ -47,6 +48,9 @@ losses."""
 
 DATA = ("padding", "max_length", "train_sampling_strategy", "cached_batches")
 """Facts that decide which samples come, and how much of each is seen."""
+
+RANDOM = ("dropout", "draws")
+"""Facts that say that a run differs from another by chance."""
 
 
 def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
@@ -93,10 +97,6 @@ def wrote_into_others(record: ComparisonRecord) -> bool:
     """
     arms = (record.baseline, record.treatment)
     return any(arm.observed.get("frozen_bytes_written_on_device") for arm in arms)
-
-
-RANDOM = ("dropout", "draws")
-"""Facts that say that a run differs from another by chance."""
 
 
 def _near(record: ComparisonRecord, errors: float) -> bool | None:
@@ -177,6 +177,4 @@ def _are_rounding(*arms: Sequence[float]) -> bool:
 
 def _ends(trial: TrialRecord) -> list[int]:
     """Return the number of samples trained on by the end of each step."""
-    names = ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size")
-    step = math.prod(int(trial.observed.get(name) or 1) for name in names)
-    return list(accumulate([step] * len(trial.losses)))
+    return list(accumulate([samples_of_step(trial.observed)] * len(trial.losses)))

@@ -10,6 +10,7 @@ from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import STALL, ComparisonResult
 from slowstep.judgement.course import Course
 from slowstep.judgement.disturbed import disturbances
+from slowstep.judgement.throughput import samples_per_step, seconds_per_sample, sides
 from slowstep.records import Block, ComparisonRecord, TrialRecord
 from slowstep.text.numbers import percent, percentage
 
@@ -56,7 +57,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
                 f"the {which} wrote into {written / 2**20:.0f} MiB of the frozen weights that trials share, so it has "
                 "copies of its own of them"
             )
-    interrupted = disturbances(b.interrupted for p in record.pairs for b in (p.baseline, p.treatment))
+    interrupted = disturbances(b.interrupted for b in record.blocks)
     if interrupted:
         causes, count = ", ".join(why for why, _ in interrupted), sum(times for _, times in interrupted)
         notes.append(f"{count} of {2 * len(record.pairs)} blocks were still interrupted: {causes}")
@@ -93,15 +94,16 @@ def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:
 
     They say after how many steps its gain, the judged `ratio`, has paid for that.
     """
-    blocks = [(p.baseline, p.treatment) for p in record.pairs]
-    untrained = [_untrained(t, [b[i] for b in blocks]) for i, t in enumerate((record.baseline, record.treatment))]
-    late = untrained[1] - untrained[0]
-    before = sum(b[0].seconds for b in blocks) / sum(b[0].work.samples for b in blocks)
-    saved = before * (1 - 1 / ratio)
+    baseline, treatment = sides(record.pairs)
+    late = _untrained(record.treatment, treatment) - _untrained(record.baseline, baseline)
+    saved = seconds_per_sample(baseline) * (1 - 1 / ratio)
     notes = []
     if late > LATE_SECONDS:
-        step = sum(b[1].work.samples for b in blocks) / sum(b[1].steps for b in blocks)
-        paid = f"regained after {late / (saved * step):,.0f} steps" if saved > 0 else "never regained"
+        paid = (
+            f"regained after {late / (saved * samples_per_step(treatment)):,.0f} steps"
+            if saved > 0
+            else "never regained"
+        )
         notes.append(f"it starts {late:.0f} s later, which is {paid}")
     again = record.treatment.observed.get("recompilations") or 0
     if again:
@@ -111,6 +113,6 @@ def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:
 
 def _untrained(trial: TrialRecord, blocks: Sequence[Block]) -> float:
     """Return the seconds of a trial's start that trained nothing; warm-up steps train, at the pace of its blocks."""
-    trained = sum(b.seconds - sum(b.amortised.values()) for b in blocks)  # no rare event fell into the warm-up
+    trained = sum(b.seconds - sum(b.amortised.values()) for b in blocks)  # no periodic event fell into the warm-up
     pace = trained / sum(b.steps for b in blocks)
     return sum(trial.startup.values()) - trial.warmup_steps * pace

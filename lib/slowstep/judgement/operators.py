@@ -14,7 +14,9 @@ from slowstep.text.numbers import percentage
 from slowstep_probe.measured import TRAINS
 from slowstep_probe.trial.loops import PRODUCTS
 
-ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I)
+ATTENTION_OPERATORS = re.compile(
+    r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I
+)
 """Attention's own products; projections are not among them, and nothing else in a language model multiplies batches."""
 
 LOSS = re.compile(r"log_softmax|nll_loss|cross_entropy|mse_loss|l1_loss|huber|kl_div|ctc_loss|embedding_bag", re.I)
@@ -36,7 +38,8 @@ HINTS = (
 
 
 SOME = 0.1
-"""The part of a function's time from which on what it takes beside its large lines is told."""
+"""The lines of a function that are too small to be named are told together if they take at least this part of its
+time."""
 
 REACHED = 0.7
 """The part of the measured rate that a large product with weights reaches: between half of it and all, so the middle of
@@ -48,9 +51,12 @@ PROFILED_TO, OF_FEW = 1.5, 2.0
 ENOUGH = 3
 """The fewest steps whose median one disturbed step does not move."""
 
+FEW = 2
+"""The most lines that may hold something which are worth a look."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ProfileShare:
     """A part of the profiled time: what it is, and its share, 0 to 1."""
 
     what: str
@@ -60,16 +66,18 @@ class Part:
         return f"{self.what} {percentage(self.share)}"
 
 
-def beside(profile: ProfileRecord, phase: str) -> list[Part]:
+def beside(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     """Return the parts of a pass beside the arithmetic of training, largest first: operators, and time without any."""
     parts = [
-        Part(what=_shown(o), share=o.seconds / profile.seconds)
+        ProfileShare(what=_shown(o), share=o.seconds / profile.seconds)
         for o in profile.by_phase.get(phase, ())
         if not any(_matches(o, kind) for kind in (PRODUCTS, LOSS, FRAMES))
     ]
     pause = profile.pauses.get(phase, 0.0) / profile.seconds
     if pause > 0:
-        parts.append(Part(what=f"Python code or waiting while no operator runs{_where(profile, phase)}", share=pause))
+        parts.append(
+            ProfileShare(what=f"Python code or waiting while no operator runs{_where(profile, phase)}", share=pause)
+        )
     return sorted(parts, key=lambda part: -part.share)
 
 
@@ -78,7 +86,7 @@ def pause(profile: ProfileRecord, phase: str) -> float:
     return profile.pauses.get(phase, 0.0) / profile.seconds
 
 
-def looped(profile: ProfileRecord, phase: str, rate: float | None) -> Part | None:
+def looped(profile: ProfileRecord, phase: str, rate: float | None) -> ProfileShare | None:
     """Return the loop in Python within a phase, which lines of the user's code run or call; None where there is none.
 
     The profiler makes each call longer, so its share is at most what these lines take in steps without it. Small
@@ -94,7 +102,7 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> Part | Non
     back = "the way back through " if loop.of else ""
     where = line_of_loop(profile, loop.of or phase)
     what = f"{back}{loop.name} {times}, one by one from Python{f', at {where}' if where else ''}"
-    return Part(what=what, share=share)
+    return ProfileShare(what=what, share=share)
 
 
 def line_of_loop(profile: ProfileRecord, phase: str) -> str:
@@ -111,18 +119,14 @@ def lines_of_written_out(profile: ProfileRecord, what: str, phase: str) -> list[
     return _lines_of(profile, phase, profile.written_out[what].get(phase, 0.0) / profile.seconds)
 
 
-def moved(profile: ProfileRecord, phase: str) -> list[Part]:
+def memory_moves(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     """Return the operators of a pass that only move numbers, each with what called it, largest first."""
-    return [Part(what=o.name, share=o.seconds / profile.seconds) for o in profile.moves.get(phase, ())]
+    return [ProfileShare(what=o.name, share=o.seconds / profile.seconds) for o in profile.moves.get(phase, ())]
 
 
 def lines_of_moves(profile: ProfileRecord, phase: str) -> list[str]:
     """Return the lines of a phase that may move the numbers, as `_lines_of` does."""
-    return _lines_of(profile, phase, sum(part.share for part in moved(profile, phase)))
-
-
-FEW = 2
-"""The most lines that may hold something which are worth a look."""
+    return _lines_of(profile, phase, sum(part.share for part in memory_moves(profile, phase)))
 
 
 def _lines_of(profile: ProfileRecord, phase: str, share: float) -> list[str]:
@@ -152,7 +156,7 @@ def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:
     return sum(o.seconds for o in every if _matches(o, kind)) / profile.seconds
 
 
-def places(seen: Sequence[Place], phase: str, least: float) -> list[Part]:
+def places(seen: Sequence[Place], phase: str, least: float) -> list[ProfileShare]:
     """Return the places in the code where a phase spends at least the share `least` of the time, largest first.
 
     A function that trains nothing, an update of averages say, is one place with all that it runs, but for lines that
@@ -164,13 +168,13 @@ def places(seen: Sequence[Place], phase: str, least: float) -> list[Part]:
     there = [p for p in seen if p.phase == phase]
     lines = [p for p in there if p.share >= least]
     calls = {p.where for p in lines if phase == "other" and p.share < _trained_at(seen, p.where)}
-    found = [Part(what=_named(p), share=p.share) for p in lines if p.where not in calls]
+    found = [ProfileShare(what=_named(p), share=p.share) for p in lines if p.where not in calls]
     functions = {p.within: p.together for p in there if p.within and p.together >= least}
     for function, share in functions.items():
         rest = share - sum(p.share for p in lines if p.within == function)
         small = next((p for p in there if p.within == function and p not in lines), None)
         if small is not None and rest >= SOME * share:
-            found.append(Part(what=f"{_named(small)} and other lines that {_name(function)} runs", share=rest))
+            found.append(ProfileShare(what=f"{_named(small)} and other lines that {_name(function)} runs", share=rest))
     return sorted(found, key=lambda part: -part.share)
 
 

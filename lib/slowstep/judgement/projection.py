@@ -6,32 +6,34 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from slowstep.judgement.comparison import LOOKS, launches
+from slowstep.judgement.comparison import FEWEST_PAIRS, launches_of
 from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
+from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.judgement.run_facts import RunFacts
+from slowstep.judgement.throughput import samples_per_step, seconds_per_step
 from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import is_rare, occurrences, steps_between, strategy
 
-START_UP = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
+START_UP_PARTS = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
 
 START = ("start-up", "warm-up and compilation")
 """The parts of a job that its steps do not take, as `Projection.parts` names them."""
 
 HELD_UP = "something else on the machine held the run up while it was compared with itself, and not later"
-"""The reason why the job of a run is not projected whose seconds are known from a time when others trained or built."""
+"""Why a job is not projected if something else on the machine held up the launches that its pace would come from."""
 
 IN_MEMORY = "most of its steps found in memory files that the first ones read from disk, as the job may have to"
-"""The reason why the job of a run is not projected that waits longer for files while they are read from disk."""
+"""Why a job is not projected if its run waits for files on disk, and most measured steps found them in memory."""
 
 OTHER_DATA = 0.05
-"""The part by which the steps of a trial's epoch differ from the job's, from which on its data are not the job's."""
+"""If the epochs of a trial and of the job differ by more than this part, and by more than a step, so do their data."""
 
 NEGLIGIBLE = 0.005
-"""The share of the steps' time below which what comes after epochs is no part of its own."""
+"""What comes after epochs is a part of its own if it takes more than this share of the steps' time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +64,13 @@ class Projection:
 
 def devices(trial: TrialRecord) -> int:
     """Return the number of devices that a trial trains on: one for each of its processes. A host counts as one."""
-    seen = trial.observed
-    return int(seen.get("world_size") or 1) if seen.get("device") == "cuda" else 1
+    return ranks_of(trial.observed) if trial.observed.get("device") == "cuda" else 1
 
 
 def unknown(settings: Settings, noise: ComparisonRecord) -> str:
     """Return what is missing for a projection of the job, as a clause; an empty text if nothing is."""
-    if len(noise.pairs) < LOOKS[0]:
-        return f"the run was compared with itself in fewer than {LOOKS[0]} pairs"
+    if len(noise.pairs) < FEWEST_PAIRS:
+        return f"the run was compared with itself in fewer than {FEWEST_PAIRS} pairs"
     if not settings.job.epochs:
         given = " (give them by --set job.epochs=… job.samples=… before --)" if settings.command else ""
         return f"job.epochs and job.samples do not say how large it is{given}"
@@ -102,40 +103,20 @@ def project(
     Where `job.samples` is not given, an epoch is that of the trials' data. Steps, saves and evaluations are counted for
     the same epoch.
     """
-    job, trial = settings.job, change.treatment if change else noise.baseline
-    if unknown(settings, noise) or (change and len(change.pairs) < LOOKS[0]):
+    if unknown(settings, noise) or (change and len(change.pairs) < FEWEST_PAIRS):
         return None
-    assumed = []
-    if not job.samples:
-        known = samples_of_epoch(noise)
-        assumed = [f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"]
-        job = replace(job, samples=known)
-        settings = replace(settings, job=job)
-    pace, half = (stalls * x for x in _pace_of_job(job.samples, noise))
-    low, high, alone = max(0.0, pace - half), pace + half, None
-    if change:
-        slower = [math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs]
-        ratio = paired(slower, launches(change.pairs))
-        spread = math.hypot(half / pace, ratio.half)
-        alone = (pace * ratio.low, pace * ratio.high)
-        pace *= ratio.ratio
-        low, high = (pace * math.exp(end) for end in (-spread, spread))
+    settings, assumed = _with_known_epoch(settings, noise)
+    job, trial = settings.job, change.treatment if change else noise.baseline
+    mean, half = (stalls * x for x in _pace_of_job(job.samples, noise))
+    pace = _after(change, mean, half) if change else _Pace(mean=mean, low=max(0.0, mean - half), high=mean + half)
     blocks = [p.treatment for p in (change or noise).pairs]
-    per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
+    per_step = samples_per_step(blocks)
     steps = math.ceil(_steps_of_epoch(settings, trial, per_step) * job.epochs)
     samples = job.samples * job.epochs
-    training = samples * pace
-    parts = start_of(trial, per_step * pace) | {"training steps": training}
-    counted = set()
-    for event, name in NAMES.items():
-        if not is_rare(settings.run, event) or strategy(settings.run, event) == "best":
-            continue  # the measured steps include it, or it is not known how often it happens
-        by_itself = measured_alone(settings.run, events, event)
-        seconds = _seconds_beside_blocks(blocks, settings, event) or (by_itself and by_itself.mean)
-        if seconds is not None:
-            times = occurrences(settings.run, event, steps)
-            parts[name] = times * seconds + (by_itself.once if by_itself and times else 0.0)
-            counted.add(event)
+    training = samples * pace.mean
+    by_event = _seconds_of_events(settings, blocks, events, steps)
+    parts = start_of(trial, per_step * pace.mean) | {"training steps": training}
+    parts |= {NAMES[event]: seconds for event, seconds in by_event.items()}
     after = seconds_after_epoch(settings) or 0.0
     if int(job.epochs) * after > NEGLIGIBLE * training:
         parts["after epochs"] = int(job.epochs) * after
@@ -144,23 +125,48 @@ def project(
     return Projection(
         parts=parts,
         seconds=rest + training,
-        low=rest + samples * low,
-        high=rest + samples * high,
+        low=rest + samples * pace.low,
+        high=rest + samples * pace.high,
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
         devices=devices(trial),
         assumed="; ".join(assumed),
-        left_out=left_out(settings, events, counted),
-        beside=alone and (rest + samples * alone[0], rest + samples * alone[1]),
+        left_out=left_out(settings, events, by_event.keys()),
+        beside=pace.alone and (rest + samples * pace.alone[0], rest + samples * pace.alone[1]),
     )
+
+
+def _with_known_epoch(settings: Settings, noise: ComparisonRecord) -> tuple[Settings, list[str]]:
+    """Return the settings with the samples of an epoch, and what is assumed of them, as clauses."""
+    if settings.job.samples:
+        return settings, []
+    known = samples_of_epoch(noise)
+    assumed = f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"
+    return replace(settings, job=replace(settings.job, samples=known)), [assumed]
+
+
+def _seconds_of_events(
+    settings: Settings, blocks: Sequence[Block], events: EventRecord | None, steps: int
+) -> dict[str, float]:
+    """Return the seconds in the job of each periodic event that comes too rarely for a block and was measured."""
+    found = {}
+    for event in NAMES:
+        if not is_rare(settings.run, event) or strategy(settings.run, event) == "best":
+            continue  # the measured steps include it, or it is not known how often it happens
+        by_itself = measured_alone(settings.run, events, event)
+        seconds = _seconds_beside_blocks(blocks, settings, event) or (by_itself and by_itself.mean)
+        if seconds is not None:
+            times = occurrences(settings.run, event, steps)
+            found[event] = times * seconds + (by_itself.once if by_itself and times else 0.0)
+    return found
 
 
 def start_of(trial: TrialRecord, step: float) -> dict[str, float]:
     """Return the seconds, by part, that a launch takes beside its steps; `step` is the seconds of a settled one."""
     start = trial.startup
     ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * step
-    return dict(zip(START, (sum(start.get(part, 0.0) for part in START_UP), max(0.0, ramp)), strict=True))
+    return dict(zip(START, (sum(start.get(part, 0.0) for part in START_UP_PARTS), max(0.0, ramp)), strict=True))
 
 
 def later_start(record: ComparisonRecord) -> float:
@@ -168,8 +174,7 @@ def later_start(record: ComparisonRecord) -> float:
 
     def seconds(side: str) -> float:
         blocks = [getattr(pair, side) for pair in record.pairs]
-        step = sum(b.seconds for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
-        return sum(start_of(getattr(record, side), step).values())
+        return sum(start_of(getattr(record, side), seconds_per_step(blocks)).values())
 
     return seconds("treatment") - seconds("baseline")
 
@@ -194,8 +199,19 @@ def samples_of_epoch(noise: ComparisonRecord) -> int | None:
     return round(int(steps) * sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)) or None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Pace:
+    """The seconds of a sample in a single launch of the job, with the ends of their interval."""
+
+    mean: float
+    low: float
+    high: float
+    alone: tuple[float, float] | None = None
+    """The ends if the baseline's pace were known exactly: what a change alone leaves open. None without a change."""
+
+
 def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
-    """Return the seconds a sample in a single launch of the job, and half the width of their interval.
+    """Return the baseline's seconds a sample in a single launch of the job, and half the width of their interval.
 
     The blocks see a small part of the data, and its batches may be shorter or longer than the job's. So where the
     positions of a whole epoch are known, the time a position is measured instead. Both blocks of a pair train on about
@@ -214,6 +230,18 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     return pace, math.hypot(interval(paces).half, pace * one_launch())
 
 
+def _after(change: ComparisonRecord, mean: float, half: float) -> _Pace:
+    """Return the pace after a change that its pairs measured; the baseline's is `mean`, give or take `half`."""
+    slower = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs], launches_of(change.pairs))
+    spread, after = math.hypot(half / mean, slower.half), mean * slower.ratio
+    return _Pace(
+        mean=after,
+        low=after * math.exp(-spread),
+        high=after * math.exp(spread),
+        alone=(mean * slower.low, mean * slower.high),
+    )
+
+
 def _seconds_beside_blocks(blocks: Sequence[Block], settings: Settings, event: str) -> float | None:
     """Return the mean seconds of an occurrence that was made to happen beside each block; None if there are none."""
     between = [steps_between(settings.run, event, b.work.samples / b.steps) for b in blocks if event in b.amortised]
@@ -222,5 +250,5 @@ def _seconds_beside_blocks(blocks: Sequence[Block], settings: Settings, event: s
 
 
 def _pace(block: Block) -> float:
-    """Return the seconds a sample, without the block's shares of rare events: the job counts its own events."""
+    """Return the seconds a sample, without the block's shares of periodic events: the job counts its own."""
     return (block.seconds - sum(block.amortised.values())) / block.work.samples

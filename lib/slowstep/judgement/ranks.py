@@ -93,7 +93,7 @@ def skew(blocks: Sequence[Block], least: float) -> Skew | None:
     return Skew(rank=int(rank), phase=phase, share=found, covered=float(found.mean / waited))
 
 
-def moved(before: Skew, with_swapped_data: Sequence[Block], least: float) -> bool | None:
+def moves_with_data(before: Skew, with_swapped_data: Sequence[Block], least: float) -> bool | None:
     """Return whether the slow rank is another one with each rank on the next one's data; None if none is slow then.
 
     Rank r then has the data of rank r + 1. A slowness that comes from the data moves with it to the rank before.

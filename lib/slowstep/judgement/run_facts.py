@@ -11,13 +11,14 @@ from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.throughput import Throughput, throughput
-from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
+from slowstep.judgement.observed_sizes import samples_of_step
+from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
+from slowstep.judgement.timeline import StepsSeen, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
 
-WAITS = ("data", "host_to_device", "communication", "log", "save", "evaluate", "other")
+MAY_STALL = ("data", "host_to_device", "communication", "log", "save", "evaluate", "other")
 """The phases in which a run waits for something, perhaps only now and then."""
 
 
@@ -79,22 +80,22 @@ class RunFacts:
     @cached_property
     def stalls_beyond_blocks(self) -> float:
         """Return the factor by which steps are longer on the mean once waits count that the blocks did not meet."""
-        return (1 - timeline(self.own_steps).in_stalls(*WAITS)) / (1 - self.timeline.in_stalls(*WAITS))
+        return (1 - timeline(self.own_steps).in_stalls(*MAY_STALL)) / (1 - self.timeline.in_stalls(*MAY_STALL))
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> StepsSeen:
         """Return the evidence that the shares rest on."""
         return self.timeline.evidence
 
     @property
-    def data_evidence(self) -> Evidence:
+    def data_evidence(self) -> StepsSeen:
         """Return the evidence about waits for data. If the job has more data, it is limited by the trials' examples."""
         known, distinct = self.evidence, self.observed.get("distinct_steps")
         if not isinstance(distinct, int) or distinct >= min(known.steps, self.observed.get("epoch_steps") or 0):
             return known
         return replace(known, steps=distinct, limit="the trials' data hold no more, and the job's do")
 
-    def sees_stalls(self, evidence: Evidence) -> bool:
+    def sees_stalls(self, evidence: StepsSeen) -> bool:
         """Return whether `evidence` would have met stalls as rare as one in `rarest_stall` steps."""
         return evidence.steps >= steps_to_see(self.rarest_stall)
 
@@ -111,7 +112,7 @@ def baseline_facts(
     that were held up, nor from steps whose files were in memory where the job's are not. `of_job` adds what is known of
     the job's files.
     """
-    blocks = [b for pair in record.pairs for b in (pair.baseline, pair.treatment)]
+    blocks = record.blocks
     if not blocks:
         return None
     own = [*record.baseline.steps, *record.treatment.steps]
@@ -156,16 +157,16 @@ def flops_of(blocks: Sequence[Block], observed: dict[str, object]) -> TokenFlops
 
 
 def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, float | None]:
-    """Return the share of the job's time, 0 to 1, that each rare event takes, by its longest occurrence but the first.
+    """Return the share of the job's time, 0 to 1, that each rare periodic event takes.
 
-    None where the event was not measured, or where it is not known how often it comes.
+    The longest occurrence but the first counts. None where the event was not measured, or where it is not known how
+    often it comes.
     """
-    steps, samples = sum(b.steps for b in blocks), sum(b.work.samples for b in blocks)
-    step = sum(b.seconds for b in blocks) / steps
+    step, samples = seconds_per_step(blocks), samples_per_step(blocks)
     each: dict[str, float | None] = {}
     for event in (e for e in EVENTS if is_rare(settings.run, e)):
         known = measured_alone(settings.run, events, event)
-        between = steps_between(settings.run, event, samples / steps)
+        between = steps_between(settings.run, event, samples)
         each[event] = known.most / between if known and between else None
     total = step + sum(seconds or 0.0 for seconds in each.values())
     return {event: None if seconds is None else seconds / total for event, seconds in each.items()}
@@ -174,7 +175,6 @@ def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: E
 def mean_length(blocks: Sequence[Block], observed: dict[str, object]) -> float | None:
     """Return the mean positions a sequence, padding included; None where there are no tokens."""
     padded = [b.work.padded_tokens for b in blocks]
-    micro_batches = sum(b.steps for b in blocks) * int(observed.get("gradient_accumulation_steps") or 1)
-    micro_batches *= int(observed.get("world_size") or 1)  # each rank has its own
-    sequences = micro_batches * int(observed.get("per_device_train_batch_size") or 0)
-    return sum(padded) / sequences if sequences and None not in padded else None
+    sequences = sum(b.steps for b in blocks) * samples_of_step(observed)
+    known = observed.get("per_device_train_batch_size") and None not in padded
+    return sum(padded) / sequences if sequences and known else None

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from slowstep.judgement.comparison import LOOKS, launches, log_ratios
+from slowstep.judgement.comparison import LOOKS, launches_of, log_ratios
 from slowstep.judgement.intervals import NOMINAL_P, Interval, expected_half, foreseen, launches_weigh, paired
 from slowstep.records import Pair
 
 JUDGED_FROM = 7
-"""The number of pairs from which on their scatter says whether more of them would decide."""
+"""From this number of pairs on, their scatter says whether more of them would decide."""
 
 PATIENT = 12
-"""The number of pairs below which new launches wait for the next look, if that will probably decide without them."""
+"""Below this number of pairs, new launches wait for the next look if that will probably decide without them."""
 
 FINE = 0.1
 """The half of an interval, as a gain, that is short enough for any effect that is to be quoted."""
@@ -37,13 +37,13 @@ class StopRule:
     looks: tuple[int, ...] = LOOKS
     """The numbers of pairs after which the rule is asked, and after which both arms may be launched anew."""
     futility: float = 0.1
-    """The chance to be decided by the last pair below which a comparison ends; 0 for going on to the last pair."""
+    """A comparison ends if its chance to be decided by the last pair is below this; 0 for going on to the last pair."""
     precision: float = math.inf
-    """The part of a shown effect that half its interval may be long, or the lesser of the minimum effect and `FINE` if
-    that is more. What is to be quoted is measured on until then."""
+    """A shown effect is measured on until half its interval is at most this part of it, so that it can be quoted. Half
+    an interval that is below the minimum effect and below `FINE` always does. Infinite: any interval does."""
     launch_share: float = 0.5
-    """The share of the scatter's part of the interval above which the launches' part is narrowed by new launches; 0 for
-    new launches after each look."""
+    """Both arms are launched anew if the launches' part of the interval is wider than this share of the part that
+    scatter makes; 0 for new launches after each look."""
 
     def met(self, pairs: Sequence[Pair]) -> bool:
         """Return whether these pairs are enough."""
@@ -51,7 +51,7 @@ class StopRule:
             return True
         if self.minimum_effect is None or len(pairs) not in self.looks:
             return False
-        return self.ends(log_ratios(pairs), launches(pairs))
+        return self.ends(log_ratios(pairs), launches_of(pairs))
 
     def ends(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         """Return whether a look at log-ratios, shape (n,), ends the comparison; `launches` names the launch of each.
@@ -104,7 +104,7 @@ class StopRule:
 
     def anew(self, pairs: Sequence[Pair]) -> bool:
         """Return whether both arms are to be launched anew before the next pair."""
-        return len(pairs) in self.looks and self.launches_anew(log_ratios(pairs), launches(pairs))
+        return len(pairs) in self.looks and self.launches_anew(log_ratios(pairs), launches_of(pairs))
 
     def launches_anew(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         """Return whether the pairs that follow a look need launches of their own.

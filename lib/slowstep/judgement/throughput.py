@@ -79,6 +79,21 @@ def sides(pairs: Sequence[Pair]) -> tuple[list[Block], list[Block]]:
     return [p.baseline for p in pairs], [p.treatment for p in pairs]
 
 
+def samples_per_step(blocks: Sequence[Block]) -> float:
+    """Return the mean samples of an optimizer step; 0 without blocks."""
+    return sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
+
+
+def seconds_per_sample(blocks: Sequence[Block]) -> float:
+    """Return the mean seconds of a sample; 0 without blocks."""
+    return sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks) if blocks else 0.0
+
+
+def seconds_per_step(blocks: Sequence[Block]) -> float:
+    """Return the mean seconds of an optimizer step; 0 without blocks."""
+    return sum(b.seconds for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
+
+
 def _by_tokens(blocks: Sequence[Block]) -> bool:
     return all(block.work.useful_tokens for block in blocks)
 

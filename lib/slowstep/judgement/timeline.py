@@ -29,7 +29,7 @@ NOTICED = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class StepsSeen:
     """The steps that a share, or a bound made from it, rests on."""
 
     steps: int
@@ -77,9 +77,9 @@ class Timeline:
         return np.sum(list(self.phases.values()), axis=0)
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> StepsSeen:
         """Return this timeline as evidence."""
-        return Evidence(steps=len(self.position), seconds=self.seconds)
+        return StepsSeen(steps=len(self.position), seconds=self.seconds)
 
     def share(self, *phases: str) -> Interval:
         """Return the share of the time, 0 to 1, that some phases take together."""

@@ -11,22 +11,34 @@ from slowstep.factors import Contrast, Meaning, in_code
 from slowstep.factors.factor import show, show_all
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
-from slowstep.judgement.comparison import LOOKS, ComparisonResult, Reading, result_of
+from slowstep.judgement.comparison import FEWEST_PAIRS, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls, uncovered_waits
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.missed import Compared, KnownOfRun, missed_for_refuting, missed_in_memory
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
-from slowstep.judgement.run_facts import WAITS, RunFacts, flops_of
-from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
-from slowstep.judgement.throughput import sides, speed_up, works
+from slowstep.judgement.run_facts import RunFacts, flops_of
+from slowstep.judgement.suspects import PASSES, Left, lost
+from slowstep.judgement.throughput import sides, works
 from slowstep.judgement.timeline import timeline
-from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
-from slowstep.text.numbers import MOST, percent, percentage, spanned, told_apart
-from slowstep.text.phases import phase_named
+from slowstep.records import PHASES, Block, ComparisonRecord, Status, TrialRecord
+from slowstep.text.numbers import MOST, percent, spanned, told_apart
 from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 from slowstep_probe.measured import WHY_NOT
+
+BY_CHANCE = (
+    "the run as it is has other losses in each launch, from the same seed, so losses show nothing of what is trained, "
+    "and it rests on the class that it is exact"
+)
+"""The note on an exact change of a run that is not reproducible: an environment, or a generator, without a seed."""
+
+TRAINS_OTHERWISE = (
+    "the first losses differ from the baseline's, and a change that leaves training as it is can't cause "
+    "that: for this program it is other training"
+)
+"""Why a change that is exact by its class is not judged if it changes the losses."""
 
 
 class Outcome(StrEnum):
@@ -169,104 +181,85 @@ def before_trial(contrast: Contrast, facts: RunFacts | None, minimum: float, epo
     return replace(verdict, bound=limit)
 
 
-BY_CHANCE = (
-    "the run as it is has other losses in each launch, from the same seed, so losses show nothing of what is trained, "
-    "and it rests on the class that it is exact"
-)
-"""The note on an exact change of a run that is not reproducible: an environment, or a generator, without a seed."""
-
-
 def judge(
     prior: Verdict,
     contrast: Contrast,
     record: ComparisonRecord,
     minimum: float,
     device: str,
-    stalls: Mapping[str, float] | None = None,
-    twins: ComparisonRecord | None = None,
-    reads: FirstReads | None = None,
+    known: KnownOfRun | None = None,
 ) -> Verdict:
     """Return the verdict on a comparison; `prior` was known before it. Holm's correction comes later (`holm`).
 
-    `stalls` holds the shares of the phases in which the baseline is known to stall now and then. Pairs that did not
-    meet those stalls refute no change that acts there. `twins` is the comparison of the run with itself: where its own
-    losses differ, those of a change that is exact may, too. `reads` is a wait for files that these pairs found
-    in memory: they neither refute a change that acts on it, nor show its limit.
+    `minimum` is the minimum effect (0.05 for 5 %), and `known` what is known of the run beside these pairs. First
+    comes whether the pairs can be trusted at all, then what their interval says, and last whether they missed
+    something of the run that would say otherwise.
     """
-    failed = _failure(record)
-    if failed:
+    known = known or KnownOfRun()
+    if failed := _failure(record):
         outcome, reason = failed
         return replace(prior, outcome=outcome, reason=reason, status=_failed_status(record))
-    if len(record.pairs) < LOOKS[0]:
+    if len(record.pairs) < FEWEST_PAIRS:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
-    baseline, treatment = zip(*((p.baseline, p.treatment) for p in record.pairs), strict=True)
-    read, left = result_of(record.pairs), _time_lost(record.treatment, treatment)
-    had = {phase: share.mean for phase, share in _time_lost(record.baseline, baseline).items() if phase in PASSES}
+    result, left = result_of(record.pairs), _time_lost(record.treatment, sides(record.pairs)[1])
+    verdict = _with_figures(prior, contrast, record, result, left, known.reads)
+    if missing := _missing_change(contrast, record):
+        return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
+    overlaps = _overlaps(record, device)
+    if moved := moved_controls(record.pairs, contrast.touched(device), overlaps):
+        return _worthless(verdict, "something else changed between the arms: " + "; ".join(map(str, moved)))
+    uncovered = uncovered_waits(record.pairs, contrast.touches) if overlaps else []
+    by_chance = prior.meaning is Meaning.EXACT and known.noise is not None and losses.same(known.noise) is False
+    verdict = replace(verdict, warnings=[*map(str, uncovered), *verdict.warnings, *[BY_CHANCE] * by_chance])
+    if prior.meaning is Meaning.EXACT and not by_chance and losses.same(record, _by_the_loader(contrast)) is False:
+        return _worthless(verdict, TRAINS_OTHERWISE)
+    outcome, reason = _weigh(result, minimum)
+    compared = Compared(
+        contrast=contrast, pairs=record.pairs, result=result, minimum=minimum, device=device, before=verdict.before
+    )
+    missed = ""
+    if outcome is Outcome.REFUTED:
+        missed = missed_for_refuting(compared, known)
+    elif outcome is Outcome.SUPPORTED and prior.meaning is Meaning.DIAGNOSTIC:  # a limit that may lie higher
+        missed = missed_in_memory(compared, known.reads)
+    if missed:
+        outcome, reason = Outcome.INCONCLUSIVE, missed
+    if outcome is Outcome.SUPPORTED and result.reading is Reading.EQUAL:  # it reaches a lesser minimum effect
+        verdict = replace(verdict, reading=Reading.FASTER)
+    most = {phase: share.upper for phase, share in left.items()}
+    return replace(verdict, outcome=outcome, reason=reason, left_at_most=most, tells=not missed)
+
+
+def _with_figures(
+    prior: Verdict,
+    contrast: Contrast,
+    record: ComparisonRecord,
+    result: ComparisonResult,
+    left: Mapping[str, Interval],
+    reads: FirstReads | None,
+) -> Verdict:
+    """Return `prior` with what was measured; `left` is the share of the time that each phase of the treatment loses."""
+    baseline, treatment = sides(record.pairs)
+    lost_before = {p: share.mean for p, share in _time_lost(record.baseline, baseline).items() if p in PASSES}
     bound_here = None if reads and reads.matters else prior.bound  # it is that of steps that read from disk
-    verdict = replace(
+    return replace(
         prior,
-        effect=read.effect,
-        reading=read.reading,
+        effect=result.effect,
+        reading=result.reading,
         status=Status.OK,
         left={phase: share.lower for phase, share in left.items()},
-        before=_shares(baseline) | had,
+        before=_shares(baseline) | lost_before,
         steps=_steps_for_one(baseline, treatment),
         loss_change=losses.change(record),
-        warnings=notes_on(record, read, bound_here, exact=prior.meaning is Meaning.EXACT),
+        warnings=notes_on(record, result, bound_here, exact=prior.meaning is Meaning.EXACT),
         lines=_lines(contrast, record) or prior.lines,
         replaces=_replaced(contrast, record),
     )
-    missing = _missing_change(contrast, record)
-    if missing:
-        return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
-    overlaps = _overlaps(record, device)
-    moved = moved_controls(record.pairs, contrast.touched(device), overlaps)
-    if moved:
-        reason = "something else changed between the arms: " + "; ".join(map(str, moved))
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
-    uncovered = map(str, uncovered_waits(record.pairs, contrast.touches) if overlaps else ())
-    verdict = replace(verdict, warnings=[*uncovered, *verdict.warnings])
-    if prior.meaning is Meaning.EXACT:
-        if twins is not None and losses.same(twins) is False:
-            verdict = replace(verdict, warnings=[*verdict.warnings, BY_CHANCE])
-        elif losses.same(record, _by_the_loader(contrast)) is False:
-            reason = (
-                "the first losses differ from the baseline's, and a change that leaves training as it is can't cause "
-                "that: for this program it is other training"
-            )
-            return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
-    outcome, reason = _weigh(read, minimum)
-    weighed = outcome
-    if outcome is Outcome.REFUTED and read.effect.median and _fewer_stalls(record.pairs, minimum):
-        outcome = Outcome.INCONCLUSIVE
-        reason = (
-            f"the median pair shows {percent(read.effect.ratio)}, and over all the time measured the change is "
-            f"{percent(read.total_ratio)}, since waits of the run grow shorter: they come too rarely for these pairs"
-        )
-    missed = {
-        phase: share
-        for phase, share in sorted((stalls or {}).items())
-        if phase in contrast.touched(device) and share * LITTLE > verdict.before.get(phase, 0.0)
-    }
-    if outcome is Outcome.REFUTED and missed:
-        outcome = Outcome.INCONCLUSIVE
-        reason = (
-            f"the baseline stalls now and then in {' and '.join(map(phase_named, missed))}, where it spends "
-            f"{' and '.join(map(percentage, missed.values()))} of its time, and these pairs met too little of that to "
-            "say what the change brings"
-        )
-    shows_limit = outcome is Outcome.SUPPORTED and prior.meaning is Meaning.DIAGNOSTIC
-    acts_on_reading = reads is not None and contrast.acts_on(reads.phase)
-    if (outcome is Outcome.REFUTED or shows_limit) and acts_on_reading and reads.hides(read.effect.high, 1 + minimum):
-        outcome = Outcome.INCONCLUSIVE
-        reason = (
-            f"the files were in memory by then: {reads}. A job that reads more than memory holds waits longer, and "
-            "what the change brings to it is not known"
-        )
-    most = {phase: share.upper for phase, share in left.items()}
-    if outcome is Outcome.SUPPORTED and read.reading is Reading.EQUAL:  # it reaches a minimum effect of less than that
-        verdict = replace(verdict, reading=Reading.FASTER)
-    return replace(verdict, outcome=outcome, reason=reason, left_at_most=most, tells=outcome is weighed)
+
+
+def _worthless(verdict: Verdict, reason: str) -> Verdict:
+    """Return the verdict on pairs that say nothing of the change."""
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
 
 
 def span(effect: Interval) -> str:
@@ -274,9 +267,10 @@ def span(effect: Interval) -> str:
     return spanned(effect.ratio, effect.low, effect.high)
 
 
-def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
-    effect, least = read.effect, 1 + minimum
-    above = _end("from", read.effect.low, 1.0)
+def _weigh(result: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
+    """Return what the interval says of a change that has to reach the minimum effect, and why."""
+    effect, least = result.effect, 1 + minimum
+    above = _end("from", effect.low, 1.0)
     if effect.high < least:
         beside = _end("up to", effect.high, least)
         return Outcome.REFUTED, f"the whole interval lies below the minimum effect of {percent(least)}{beside}"
@@ -294,7 +288,7 @@ def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     return (
         Outcome.INCONCLUSIVE,
         f"after {effect.n} pairs both no gain and the minimum effect of {percent(least)} are possible; "
-        f"in this noise an effect below {percent(min(read.detectable, MOST))} could not have been seen",
+        f"in this noise an effect below {percent(min(result.detectable, MOST))} could not have been seen",
     )
 
 
@@ -317,7 +311,7 @@ def _failed_status(record: ComparisonRecord) -> Status:
 
 
 def _status_text(trial: TrialRecord) -> str:
-    return f"{trial.status}: {trial.reason}" if trial.status is not Status.NOT_TESTABLE else trial.reason
+    return trial.reason if trial.status is Status.NOT_TESTABLE else trial.failure
 
 
 def _overlaps(record: ComparisonRecord, device: str) -> bool:
@@ -390,21 +384,6 @@ def _differ(contrast: Contrast, record: ComparisonRecord) -> bool:
     asked = {*contrast.expects, "changes", "recompilations", "draws", "garbage_collection_share", UNLIKE}
     both = [name for name in before.keys() & after.keys() - asked if not given_name(name)]
     return any(before[name] != after[name] for name in both)
-
-
-def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
-    """Return whether the change takes away waits worth the minimum effect, over all the time measured."""
-
-    before, after = sides(pairs)
-    work = works(before, after)
-
-    def seconds_per_work(side: int, phases: Sequence[str]) -> float:
-        return sum(b.phases.get(p, 0.0) for b in (before, after)[side] for p in phases) / sum(work[side])
-
-    waits, whole = (seconds_per_work(0, phases) for phases in (WAITS, PHASES))
-    removed = (waits - seconds_per_work(1, WAITS)) / whole
-    faster = whole / seconds_per_work(1, PHASES)
-    return speed_up(removed) >= 1 + minimum and faster >= 1 + minimum
 
 
 def _steps_for_one(baseline: Sequence[Block], treatment: Sequence[Block]) -> float:

@@ -9,6 +9,8 @@ from slowstep.judgement.comparison import OVERALL_P
 from slowstep.judgement.intervals import NOMINAL_P
 from slowstep.judgement.verdict import Outcome, Verdict, span
 
+REFUTED_AGAIN = "refuted by fresh ones"
+
 
 def holm(verdicts: Sequence[Verdict], others: int = 0) -> list[Verdict]:
     """Correct support by Holm's method (Scandinavian Journal of Statistics 6, 1979), over the comparisons measured.
@@ -48,9 +50,6 @@ def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[
         else:
             found.append(v)
     return found
-
-
-REFUTED_AGAIN = "refuted by fresh ones"
 
 
 def _against(v: Verdict, fresh: Verdict) -> str:

@@ -46,9 +46,12 @@ ORDINARY = {pynvml.nvmlClocksThrottleReasonSwPowerCap: "software power cap"}
 USED = 5
 """The per cent of the device's processors from which on another process interrupts a block."""
 
+KINDS = ("GPU-", "MIG-")
+"""What NVML writes before the UUID of a whole device, and of a part of one."""
+
 
 @dataclass
-class Watched:
+class WatchedBlock:
     """A block that is being watched. `telemetry` and `interrupted` are known when it is over."""
 
     telemetry: Telemetry | None = None
@@ -56,7 +59,7 @@ class Watched:
 
 
 @dataclass
-class Reading:
+class DeviceSample:
     """One device while a block is measured."""
 
     device: Any
@@ -102,13 +105,13 @@ class Reading:
 
 
 @contextlib.contextmanager
-def watched(own: Callable[[], Collection[int]], devices: Sequence[str]) -> Iterator[Watched]:
+def watched(own: Callable[[], Collection[int]], devices: Sequence[str]) -> Iterator[WatchedBlock]:
     """Watch devices, named by their UUIDs, while the body runs. `own` returns the numbers of the trials' processes.
 
     Numbers would mean other devices here than in a trial, whose program may hide some, and CUDA's order is not NVML's.
     """
     found = [device for device in map(known, devices) if device is not None]
-    seen, readings = Watched(), [Reading(device) for device in found]
+    seen, readings = WatchedBlock(), [DeviceSample(device) for device in found]
     if not readings:
         yield seen
         return
@@ -144,10 +147,6 @@ def together(devices: Sequence[Telemetry]) -> Telemetry:
     )
 
 
-KINDS = ("GPU-", "MIG-")
-"""What NVML writes before the UUID of a whole device, and of a part of one."""
-
-
 @functools.cache
 def known(uuid: str) -> Any:
     """Return NVML's handle of a device; None without NVML, or for a device of another node."""
@@ -159,7 +158,7 @@ def known(uuid: str) -> Any:
     return next((handle for handle in handles if handle is not None), None)
 
 
-def _read(readings: Sequence[Reading], over: threading.Event) -> None:
+def _read(readings: Sequence[DeviceSample], over: threading.Event) -> None:
     """Read all devices again and again until it is over."""
     while True:
         last = over.wait(EVERY)

@@ -33,10 +33,11 @@ from functools import partial
 from typing import TypeVar
 
 from slowstep.judgement.block_length import FIRST, prolonged
+from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure import device_telemetry, on_other_nodes, other_processes
 from slowstep.measure.live_trial import LiveTrial
-from slowstep.measure.measurer import FEWEST, ComparisonRequest, Tell
+from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.pool import TrialPool
 from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
@@ -116,7 +117,7 @@ class InterleavedComparison:
         except _Failed:
             pass
         except NoTimeLeft:
-            if len(self.pairs) < FEWEST:
+            if len(self.pairs) < FEWEST_PAIRS:
                 return None
         return self._record()
 
@@ -128,7 +129,7 @@ class InterleavedComparison:
 
     def _late(self) -> bool:
         """Return whether the time is up, and there are pairs enough for an interval."""
-        return len(self.pairs) >= FEWEST and time.monotonic() > self.deadline
+        return len(self.pairs) >= FEWEST_PAIRS and time.monotonic() > self.deadline
 
     def go_on_from(self, other: InterleavedComparison) -> None:
         """Take over the pairs of another run of the same comparison. It has had its looks at them, and has no others.

@@ -125,10 +125,6 @@ class LocalMeasurer:
         """Return this machine and its packages."""
         return here()
 
-    def check(self, settings: Settings) -> list[tuple[str, str]]:
-        """Return (key, reason) for all that the installed libraries refuse; RuntimeError if that comes to no end."""
-        return checked(settings)
-
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
         """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far.
 
@@ -176,7 +172,7 @@ class LocalMeasurer:
             self.pool.end(comparison.keys[1])
         if record is None:
             return None
-        blocks = [block for pair in record.pairs[known:] for block in (pair.baseline, pair.treatment)]
+        blocks = [block for pair in record.pairs[known:] for block in pair.blocks]
         self.measured_seconds += sum(block.seconds for block in blocks)
         return _dated(replace(record, seconds=time.monotonic() - began))
 
@@ -260,7 +256,7 @@ class LocalMeasurer:
             except NoTimeLeft:
                 return EventRecord(seconds={}, failed={"launch": NO_TIME}, cut_within=self.budget.minutes)
             except TrialEnded as ended:
-                return EventRecord(seconds={}, failed={"launch": f"{ended.failed.status}: {ended.failed.reason}"})
+                return EventRecord(seconds={}, failed={"launch": str(ended)})
             for event in events:
                 took, fixed[event] = seconds.setdefault(event, []), []
                 try:
@@ -276,7 +272,7 @@ class LocalMeasurer:
                     failed |= {} if took else {event: NO_TIME}
                 except TrialEnded as ended:
                     self.pool.end(key)
-                    failed[event] = f"{ended.failed.status}: {ended.failed.reason}"
+                    failed[event] = str(ended)
                     continue
                 if took and done.bytes is not None:
                     written[event] = done.bytes
@@ -342,7 +338,7 @@ class LocalMeasurer:
                 if ended.failed.status is Status.ENDED and most > PROFILED_STEPS:
                     most //= 4  # its training is too short for so many
                     continue
-                return not_profiled(arm, f"{ended.failed.status}: {ended.failed.reason}")
+                return not_profiled(arm, str(ended))
             finally:
                 self.pool.keep_only(set())
 

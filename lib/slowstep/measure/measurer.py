@@ -18,14 +18,17 @@ from slowstep.judgement.stopping import StopRule
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Pair, ProfileRecord
 from slowstep.settings import Settings
 
-FEWEST = 3
-"""The fewest pairs that have an interval. A comparison that its deadline ends has so many."""
-
 Tell = Callable[[Sequence[Pair]], None]
 """A function that is told the pairs so far, before each new one."""
 
 TellOne = Callable[[int, Sequence[Pair]], None]
 """The same for several comparisons: it is also told the place of the comparison among those that were asked."""
+
+OVERTIME = 0.1
+"""The part of the minutes by which what is begun may last longer than what is left of them."""
+
+LOOKED_AT_SECONDS = 4.0
+"""The seconds of training in which a profiled trial's stack is looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +51,6 @@ class ComparisonRequest:
     sample_seconds: float = 0.0
     """The mean seconds of a sample of the baseline as far as they are known, else 0. A launch that is warm knows a few
     steps alone, which may all be short ones."""
-
-
-OVERTIME = 0.1
-"""The part of the minutes by which what is begun may last longer than what is left of them."""
-
-
-LOOKED_AT_SECONDS = 4.0
-"""The seconds of training in which a profiled trial's stack is looked at."""
 
 
 class Measurer(Protocol):
@@ -85,9 +80,6 @@ class Measurer(Protocol):
 
     def describe(self) -> Environment:
         """Return the machine and the packages that it measures with."""
-
-    def check(self, settings: Settings) -> list[tuple[str, str]]:
-        """Return (key, reason) for all that the installed libraries refuse of these settings."""
 
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
         """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far.

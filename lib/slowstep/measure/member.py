@@ -21,7 +21,7 @@ BASELINE, TREATMENT = 0, 1
 T = TypeVar("T")
 
 
-class Member(InterleavedComparison):
+class RoundMember(InterleavedComparison):
     """A comparison whose baseline is also that of the others. Its verbs raise TrialEnded if a trial fails."""
 
     def __init__(self, number: int, pool: TrialPool, request: ComparisonRequest, deadline: float):

@@ -23,10 +23,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import Needs, common, keys_of, sizes
-from slowstep.measure.measurer import FEWEST, ComparisonRequest, TellOne
-from slowstep.measure.member import BASELINE, TREATMENT, Member
+from slowstep.measure.measurer import ComparisonRequest, TellOne
+from slowstep.measure.member import BASELINE, TREATMENT, RoundMember
 from slowstep.measure.pool import TrialPool
 from slowstep.records import Block, ComparisonRecord, Status, Steps
 
@@ -42,12 +43,12 @@ class Rounds:
     def __init__(self, pool: TrialPool, requests: Sequence[ComparisonRequest], deadline: float):
         self.pool, self._key = pool, keys_of(requests[0])[BASELINE]
         pool.keep_only({self._key})
-        self.live = [Member(number, pool, request, deadline) for number, request in enumerate(requests)]
+        self.live = [RoundMember(number, pool, request, deadline) for number, request in enumerate(requests)]
         """The comparisons that take part."""
-        self.failed: list[Member] = []
-        """Those whose treatment has failed, until their record is given."""
-        self.alone: list[Member] = []
-        """Those that have to go on by themselves."""
+        self.failed: list[RoundMember] = []
+        """The members whose treatment has failed, until their record is given."""
+        self.alone: list[RoundMember] = []
+        """The members that have to go on by themselves."""
         self.measured_seconds = 0.0
         self._rng = random.Random(self.live[0].seed)
         self._fresh = False
@@ -77,7 +78,7 @@ class Rounds:
             self.alone += self.live
             self.live.clear()
         except NoTimeLeft:
-            for member in [member for member in self.live if len(member.pairs) >= FEWEST]:
+            for member in [member for member in self.live if len(member.pairs) >= FEWEST_PAIRS]:
                 yield member.number, self._record_of(member)
         finally:
             self.pool.keep_only({self._key})
@@ -119,7 +120,7 @@ class Rounds:
                 waiting.remove(member)
                 self._join(member)
 
-    def _join(self, member: Member) -> None:
+    def _join(self, member: RoundMember) -> None:
         """Launch a treatment beside the baseline."""
         base = self._of_baseline(lambda: member.trial(BASELINE))
         try:
@@ -171,7 +172,7 @@ class Rounds:
         lead, samples = self.live[0], common(sizes(*self._arms), self._needs("unit"), self._needs("step"))
         early = [member for member in self.live if member.first == TREATMENT]
         late = [member for member in self.live if member.first == BASELINE]
-        found: dict[Member, Block] = {}
+        found: dict[RoundMember, Block] = {}
         for member in self._rng.sample(early, len(early)):
             found |= self._treatment(member, start, samples)
         base = self._of_baseline(lambda: lead.block(BASELINE, start, samples))
@@ -219,7 +220,7 @@ class Rounds:
         """Return a part of what the arms need."""
         return [getattr(needs, part) for needs in self._arms]
 
-    def _treatment(self, member: Member, start: float, samples: float) -> dict[Member, Block]:
+    def _treatment(self, member: RoundMember, start: float, samples: float) -> dict[RoundMember, Block]:
         """Return the block of a treatment, or nothing if it is none that counts."""
         try:
             block = member.block(TREATMENT, start, samples)
@@ -231,7 +232,7 @@ class Rounds:
             return {}
         return {member: block}
 
-    def _forget(self, member: Member, side: int, block: Block | None) -> None:
+    def _forget(self, member: RoundMember, side: int, block: Block | None) -> None:
         """Forget the steps of a block that was interrupted: what disturbed it is no stall of the run's own."""
         if block is not None:
             member.trial(side).timed.pop()
@@ -244,7 +245,7 @@ class Rounds:
         except TrialEnded as ended:
             raise (_Over if ended.failed.status is Status.ENDED else _Unshared) from None
 
-    def _ended(self, member: Member, ended: TrialEnded) -> None:
+    def _ended(self, member: RoundMember, ended: TrialEnded) -> None:
         """Let a comparison go whose treatment has ended: with its failure, or to be measured by itself."""
         status = ended.failed.status
         if status is Status.ENDED and not self._fresh:
@@ -256,12 +257,12 @@ class Rounds:
             self.live.remove(member)
             self.failed.append(member)
 
-    def _leave(self, member: Member) -> None:
+    def _leave(self, member: RoundMember) -> None:
         self.live.remove(member)
         self.pool.end(member.keys[TREATMENT])
         self.alone.append(member)
 
-    def _record_of(self, member: Member) -> ComparisonRecord:
+    def _record_of(self, member: RoundMember) -> ComparisonRecord:
         """Return the record of a comparison that is over, and let it go."""
         (self.failed if member in self.failed else self.live).remove(member)
         self._steps += self.pool.take_steps(self._key)

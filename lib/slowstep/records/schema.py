@@ -36,6 +36,11 @@ class TrialRecord:
     log: str = ""
     log_tail: str = ""
 
+    @property
+    def failure(self) -> str:
+        """Return how the trial failed and why, in words; an empty text if it did not."""
+        return "" if self.status is Status.OK else f"{self.status}: {self.reason}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
@@ -46,6 +51,11 @@ class Pair:
     treatment: Block
     launch: int = 0
     """The number of the launch. Pairs with the same number share the launches of both arms, and so their offsets."""
+
+    @property
+    def blocks(self) -> tuple[Block, Block]:
+        """Return both blocks, the baseline's first."""
+        return self.baseline, self.treatment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +122,11 @@ class ComparisonRecord:
     """The node of a cluster that measured both arms; empty where the kit measured on the machine that it ran on."""
     cut_within: float | None = None
     """The minutes (`budget.minutes`) whose end left it undecided, so that more of them would have told more."""
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Return the blocks of both arms, pair by pair."""
+        return [block for pair in self.pairs for block in pair.blocks]
 
 
 @dataclass(frozen=True, kw_only=True)

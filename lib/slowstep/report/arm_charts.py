@@ -27,10 +27,16 @@ MARKERS = {
     Outcome.NOT_TESTABLE: (BLACK, "line-ns-open"),
 }
 
+LONG = 36
+"""The most characters of a label's line, if it can be divided between two changes."""
+
+BETWEEN = re.compile(r"(?:(?<=;) | (?=\+ ))(?![^(]*\))")
+"""What stands between two changes that one arm makes."""
+
 
 def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     """Draw every arm's effect with its interval, in the judged unit. Arms without a measurement keep their row."""
-    judged = unit([b for m in measured if m.record for p in m.record.pairs for b in (p.baseline, p.treatment)])
+    judged = unit([block for m in measured if m.record for block in m.record.blocks])
     return effects([(_label(m), m.verdict) for m in measured], minimum_effect, judged)
 
 
@@ -210,13 +216,6 @@ def _label(m: Measured) -> str:
     """Return the arm's name with its condition below. Arms that the final choice measured in fresh pairs are marked."""
     name = "<br>".join(filter(None, (m.verdict.name, m.verdict.condition)))
     return f"{name}, in fresh pairs" if m.family == "final" else name
-
-
-LONG = 36
-"""The most characters of a label's line, if it can be divided between two changes."""
-
-BETWEEN = re.compile(r"(?:(?<=;) | (?=\+ ))(?![^(]*\))")
-"""What stands between two changes that one arm makes."""
 
 
 def _row(name: str, v: Verdict) -> str:

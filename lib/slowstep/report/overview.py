@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import Arm
-from slowstep.factors.entries import TRAINING
+from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
@@ -49,13 +49,13 @@ from slowstep.wording.still_open import more_lost
 from slowstep.wording.words import SIGNS, change_of_job, duration, effect, omits, share, size
 
 FEWER = 0.05
-"""The part of its tokens that a sample must lose for that to be said beside a job's hours."""
+"""If a change takes more than this part of the tokens out of a sample, that is said beside a job's hours."""
 
 NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be faster."
 """What is said where causes are known and nothing is adopted."""
 
 NOTHING_TOLD = 2.0
-"""The ratio from which on what pairs could have told from chance is nothing that anybody would look for."""
+"""If pairs could have told only a gain of this ratio or more from chance, the report says that they told nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,37 +332,34 @@ def overview(folder: Path) -> Overview:
     about = store.read(Description, *DESCRIPTION)
     summaries = {s.notebook: s for s in _of_what_is_described(store.every(Summary, "summaries"), about)}
     final, baseline = summaries.get(FINAL.notebook), summaries.get(BASELINE.notebook)
-    latest = (final or baseline) if baseline else None  # it knows more steps of the run as it is
-    verdicts: dict[str, Verdict] = {}
-    for name in sorted(summaries):
-        for v in summaries[name].verdicts:
-            verdicts.setdefault(v.name, v)  # of a change in two families the first counts, as for the final choice
-    known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
+    first = baseline or Summary(notebook="")  # which concludes nothing
+    latest = (final or first) if baseline else first  # it knows more steps of the run as it is
+    verdicts = _verdicts(summaries, final)
     ended = {run.notebook: run for run in runs}
     spent = [*store.every(PlanRun, "plans"), *summaries.values()]
     decided = final.decision if final else None
     remaining = decided.remaining if decided else None
     compared = _comparisons(store, summaries)
-    twins = [one for one in compared if len(set(one.arms)) == 1]  # the run as it is, and nothing else
+    with_itself = [one for one in compared if len(set(one.arms)) == 1]
     return Overview(
         name=folder.name,
         runs=runs,
-        verdicts=sorted(known, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
-        causes=causes(known, latest.suspects, latest.minimum_effect, remaining) if latest else [],
-        largest=_largest(latest) if latest else "",
+        verdicts=sorted(verdicts, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
+        causes=causes(verdicts, latest.suspects, latest.minimum_effect, remaining) if baseline else [],
+        largest=_largest(latest),
         decided=decided or (Decision() if final else None),
-        fails=baseline.fails if baseline else "",
+        fails=first.fails,
         unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline", now, "was not measured"),
         undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, now, "has not run"),
-        shares={phase: share.mean for phase, share in latest.shares.items()} if latest else {},
-        noise=baseline.noise if baseline else None,
+        shares={phase: share.mean for phase, share in latest.shares.items()},
+        noise=first.noise,
         busy=busy(_blocks(compared)),
-        quota=quota(_blocks(twins)),
-        minimum_effect=baseline.minimum_effect if baseline else 0.0,
-        course=course(surely(baseline.courses)) if baseline else "",
-        perhaps=course(perhaps(baseline.courses)) if baseline else "",
-        waits_for_disk=waits_for_disk(latest.first_reads) if latest else "",
-        unprojected=baseline.unprojected if baseline else "",
+        quota=quota(_blocks(with_itself)),
+        minimum_effect=first.minimum_effect,
+        course=course(surely(first.courses)),
+        perhaps=course(perhaps(first.courses)),
+        waits_for_disk=waits_for_disk(latest.first_reads),
+        unprojected=first.unprojected,
         audited=_audited(store),
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
@@ -371,6 +368,15 @@ def overview(folder: Path) -> Overview:
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
     )
+
+
+def _verdicts(summaries: Mapping[str, Summary], final: Summary | None) -> list[Verdict]:
+    """Return the verdicts of all notebooks, each change once, as they stand after what the last notebook measured."""
+    found: dict[str, Verdict] = {}
+    for name in sorted(summaries):
+        for v in summaries[name].verdicts:
+            found.setdefault(v.name, v)  # of a change in two families the first counts, as for the final choice
+    return reconsidered(list(found.values()), final.verdicts if final else [])
 
 
 def _of_what_is_described(summaries: Iterable[Summary], about: Description | None) -> list[Summary]:
@@ -401,7 +407,7 @@ def _comparisons(store: Store, summaries: Mapping[str, Summary]) -> list[Compari
 
 
 def _blocks(compared: Sequence[ComparisonRecord]) -> list[Block]:
-    return [block for one in compared for pair in one.pairs for block in (pair.baseline, pair.treatment)]
+    return [block for one in compared for block in one.blocks]
 
 
 def _largest(baseline: Summary) -> str:
@@ -442,5 +448,5 @@ def _now(about: Description | None, decision: Decision | None) -> dict[str, obje
     found = {}
     for key in keys:
         with contextlib.suppress(KeyError):
-            found[key] = run[key.removeprefix(TRAINING)]
+            found[key] = run[key.removeprefix(TRAINING_ARGUMENTS)]
     return found

@@ -145,7 +145,7 @@ def _stacked(sides: Mapping[str, Mapping[str, float]], title: str, said: str, sh
     return Chart(figure, said, rows, 100 + 35 * len(sides))
 
 
-def hypotheses(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart | None:
+def hypotheses_chart(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart | None:
     """Draw every hypothesis that was measured, with its interval; None if there is none."""
     measured = [v for v in verdicts if v.effect]
     return effects([(v.title_in_full, v) for v in measured], minimum_effect) if measured else None

@@ -22,9 +22,9 @@ from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
+    changes_left_out,
     counted,
     hours,
-    left_out,
     measured_again,
     money,
     not_measured_again,
@@ -89,50 +89,83 @@ def baseline_conclusion(
 
     `warned` holds what the program itself printed about slow paths.
     """
-    f = baseline.facts
-    largest = sorted(((p, s.mean) for p, s in f.shares.items()), key=lambda x: -x[1])[:3]
+    paragraphs = (
+        _failing(baseline),
+        _where_time_goes(baseline, minimum_effect),
+        _share_of_peak(baseline),
+        _job(baseline),
+        _as_it_goes_on(baseline),
+        f"**{escape(waits)}**" if (waits := waits_for_disk(baseline.facts.first_reads)) else "",
+        _rests_on(baseline),
+        "The program itself says: " + "; ".join(f"“{escape(line)}”" for line in warned) + "." if warned else "",
+        _worth_a_trial(verdicts, minimum_effect),
+    )
+    return Text("\n\n".join(filter(None, paragraphs)))
+
+
+def _failing(baseline: Baseline) -> str:
+    """Write how the run failed in the end; empty if it did not."""
+    return f"**{escape(sentence(baseline.fails))}** What follows is of the steps before." if baseline.fails else ""
+
+
+def _where_time_goes(baseline: Baseline, minimum_effect: float) -> str:
+    """Write which phases take most of a step, how fast the run is, and how far it differs from itself."""
+    facts = baseline.facts
+    largest = sorted(((p, s.mean) for p, s in facts.shares.items()), key=lambda x: -x[1])[:3]
     where = ", ".join(f"{PHASE_NAMES[phase]} {share(s)}" for phase, s in largest)
-    parts = [f"**{escape(sentence(baseline.fails))}** What follows is of the steps before."] if baseline.fails else []
-    parts.append(
-        f"**The step's time goes to {where}.** The run trains {rate(f.throughput.samples_per_second)} samples/s. "
+    return (
+        f"**The step's time goes to {where}.** The run trains {rate(facts.throughput.samples_per_second)} samples/s. "
         f"{_against_itself(baseline, minimum_effect)}"
     )
-    if baseline.mfu is not None and baseline.peak is not None:
-        parts.append(
-            f"It uses {share(baseline.mfu)} of what the device can compute ({escape(baseline.peak.source)}); "
-            f"{share(1 - (f.throughput.useful_share or 1.0))} of the computed positions are padding."
-        )
-    if baseline.projection:
-        cost = escape(money(baseline.projection))
-        costs = f" and costs {cost}" if cost else ""
-        assumed = f" Here {escape(baseline.projection.assumed)}." if baseline.projection.assumed else ""
-        parts.append(
-            f"The real job takes {hours(baseline.projection)}{costs}. {escape(counted(baseline.projection))}{assumed}"
-            f"{proviso(f)}"
-        )
-    if known := surely(baseline.courses):
-        parts.append(f"**{escape(course(known))}** The whole job is not projected from them.")
-    if unsure := perhaps(baseline.courses):
-        parts.append(escape(course(unsure)))
-    if waits := waits_for_disk(f.first_reads):
-        parts.append(f"**{escape(waits)}**")
-    parts.append(f"These shares, and the bounds made of them, were {f.evidence}.")
+
+
+def _share_of_peak(baseline: Baseline) -> str:
+    """Write how much of the device's peak the run uses; empty if that is not known."""
+    if baseline.mfu is None or baseline.peak is None:
+        return ""
+    return (
+        f"It uses {share(baseline.mfu)} of what the device can compute ({escape(baseline.peak.source)}); "
+        f"{share(1 - (baseline.facts.throughput.useful_share or 1.0))} of the computed positions are padding."
+    )
+
+
+def _job(baseline: Baseline) -> str:
+    """Write what the real job takes and costs; empty if that is not known."""
+    job = baseline.projection
+    if not job:
+        return ""
+    costs = f" and costs {cost}" if (cost := escape(money(job))) else ""
+    assumed = f" Here {escape(job.assumed)}." if job.assumed else ""
+    return f"The real job takes {hours(job)}{costs}. {escape(counted(job))}{assumed}{proviso(baseline.facts)}"
+
+
+def _as_it_goes_on(baseline: Baseline) -> str:
+    """Write what becomes of the steps as training goes on, what was seen at one time alone by itself."""
+    known, unsure = surely(baseline.courses), perhaps(baseline.courses)
+    told = f"**{escape(course(known))}** The whole job is not projected from them." if known else ""
+    return "\n\n".join(filter(None, (told, escape(course(unsure)))))
+
+
+def _rests_on(baseline: Baseline) -> str:
+    """Write what the shares rest on, and what could not be observed or profiled."""
+    facts = baseline.facts
+    text = f"These shares, and the bounds made of them, were {facts.evidence}."
     if baseline.unobserved:
-        parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
+        text += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
     if baseline.unprofiled:
-        missing = "no operator is named" if f.places else "no operator and no line is named"
-        parts[-1] += f" It could not be profiled ({escape(baseline.unprofiled)}): {missing}."
-    if warned:
-        parts.append("The program itself says: " + "; ".join(f"“{escape(line)}”" for line in warned) + ".")
+        missing = "no operator is named" if facts.places else "no operator and no line is named"
+        text += f" It could not be profiled ({escape(baseline.unprofiled)}): {missing}."
+    return text
+
+
+def _worth_a_trial(verdicts: Sequence[Verdict], minimum_effect: float) -> str:
+    """Write which hypotheses no bound refutes, the largest bound first; empty if there are none."""
     worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= max(minimum_effect, v.least)]
     unknown = [v for v in verdicts if v not in worth and v.outcome is Outcome.INCONCLUSIVE]
     worth.sort(key=lambda v: -v.bound.ratio)
-    if worth or unknown:
-        names = [f"{escape(v.name)} (at most {percent(v.bound.ratio)})" for v in worth] + [
-            escape(v.name) for v in unknown
-        ]
-        parts.append(f"Worth a trial, most promising first: {', '.join(names)}.")
-    return Text("\n\n".join(parts))
+    names = [f"{escape(v.name)} (at most {percent(v.bound.ratio)})" for v in worth]
+    names += [escape(v.name) for v in unknown]
+    return f"Worth a trial, most promising first: {', '.join(names)}." if names else ""
 
 
 def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
@@ -166,7 +199,7 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
     if chosen.outcome is not Outcome.SUPPORTED:
         return f"**Change nothing yet.** {unconfirmed(chosen)}"
     why = "" if chosen.alone else ", since gains don't add"
-    dropped = f" {sentence(left_out([*map(escape, left)]))}" if left else ""
+    dropped = f" {sentence(changes_left_out([*map(escape, left)]))}" if left else ""
     return (
         f"**{escape(chosen.order)}: {span(chosen.effect)} throughput against the baseline**, {measured_again(chosen)} "
         f"({strength(chosen)}){why}. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from slowstep.investigation.results import Baseline, Measured
-from slowstep.judgement.ranks import Skew, collectives, moved, shares_of_ranks, skew, unlike_ranks
+from slowstep.judgement.observed_sizes import ranks_of
+from slowstep.judgement.ranks import Skew, collectives, moves_with_data, shares_of_ranks, skew, unlike_ranks
 from slowstep.records import PHASES
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import Chart, Table
@@ -18,7 +19,7 @@ from slowstep.wording.words import NOT_MEASURED, effect, share, share_span, size
 ONE_PROCESS = "This run trains in one process."
 
 LEAST = 0.005
-"""The share of the time from which on a phase is drawn."""
+"""A phase is drawn from this share of the time."""
 
 
 def rank_times(baseline: Baseline) -> Chart | Table:
@@ -102,7 +103,7 @@ def _swapped(baseline: Baseline, measured: Sequence[Measured], least: float) -> 
     record = next((m.record for m in measured if m.verdict.factor == "rank_data" and m.record), None)
     if found is None or record is None or not record.pairs:
         return "The parts of the data were not swapped among the ranks: no rank was slow enough, or no time was left."
-    told = moved(found, [pair.treatment for pair in record.pairs], least)
+    told = moves_with_data(found, [pair.treatment for pair in record.pairs], least)
     if told is None:
         return "With the parts of the data swapped no rank was slow in that way, so the cause stays open."
     if told:
@@ -125,7 +126,7 @@ def scaling(baseline: Baseline, measured: Sequence[Measured]) -> Table:
 
     The batch of a process is the same in all rows, and so are its threads.
     """
-    several = int(baseline.facts.observed.get("world_size") or 1)
+    several = ranks_of(baseline.facts.observed)
     of_one = next((m for m in _fewer(measured) if m.contrast.levels[0][1].value == 1 and m.verdict.effect), None)
     rows = []
     for m in _fewer(measured):

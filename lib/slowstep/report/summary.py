@@ -35,7 +35,7 @@ def write_summary(folder: Path, found: Overview) -> None:
     """Write the three files of an investigation into its folder. The drawing is left out if nothing was measured."""
     text = json.dumps(_finite(as_json(found)), indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(folder / f"{NAME}.json", f"{text}\n")
-    chart = charts.step(found) or charts.hypotheses(found.verdicts, found.minimum_effect)
+    chart = charts.step(found) or charts.hypotheses_chart(found.verdicts, found.minimum_effect)
     picture = folder / f"{NAME}.svg"
     if chart:
         write_atomically(picture, svg_file(chart.json, chart.description))

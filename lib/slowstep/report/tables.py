@@ -13,7 +13,7 @@ from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.suspects.suspect import PASSES, WAITING
+from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING
 from slowstep.judgement.throughput import Throughput, speed_up, throughput
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES, ComparisonRecord, Status, TrialRecord
@@ -59,43 +59,36 @@ NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 NO_COMBINATION = "No combination was measured."
 
+NOTHING_LOST = "Nothing stands out: the time goes to the passes and the optimizer."
+
 
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     """List each hypothesis with verdict, effect, interval and reason."""
     read, rounded = any(v.reading for v in verdicts), _rounded(verdicts)
-    return Table(
-        [
-            {
-                "change": v.title_in_full,
-                "verdict": sign(v),
-                "effect [interval]": effect(v.effect),
-                **({"reading": str(v.reading or "")} if read else {}),
-                "class": str(v.meaning),
-                **({"loss, first samples": _loss(v)} if rounded else {}),
-                "because": f"{v.reason}. Mind: {'; '.join(v.warnings)}" if v.warnings else v.reason,
-            }
-            for v in verdicts
-        ],
-        empty=empty,
-    )
+    rows = []
+    for v in verdicts:
+        more = {"reading": str(v.reading or "")} if read else {}
+        because = f"{v.reason}. Mind: {'; '.join(v.warnings)}" if v.warnings else v.reason
+        rows.append(_row_of_hypothesis(v, rounded, because, more | {"class": str(v.meaning)}))
+    return Table(rows, empty=empty)
 
 
 def hypotheses(verdicts: Sequence[Verdict]) -> Table:
     """List each hypothesis in the short form, for files that are read as text."""
     rounded = _rounded(verdicts)
-    return Table(
-        [
-            {
-                "change": v.title_in_full,
-                "verdict": sign(v),
-                "effect [interval]": effect(v.effect),
-                **({"loss, first samples": _loss(v)} if rounded else {}),
-                "because": v.reason,
-            }
-            for v in verdicts
-        ],
-        empty=NOT_LISTED,
-    )
+    return Table([_row_of_hypothesis(v, rounded, v.reason, {}) for v in verdicts], empty=NOT_LISTED)
+
+
+def _row_of_hypothesis(v: Verdict, rounded: bool, because: str, more: dict[str, str]) -> dict[str, str]:
+    """Return the row of a hypothesis; `more` holds columns beside those of each list, and `rounded` adds the losses."""
+    return {
+        "change": v.title_in_full,
+        "verdict": sign(v),
+        "effect [interval]": effect(v.effect),
+        **more,
+        **({"loss, first samples": _loss(v)} if rounded else {}),
+        "because": because,
+    }
 
 
 def _rounded(verdicts: Sequence[Verdict]) -> bool:
@@ -355,13 +348,10 @@ def lost_time(suspects: Sequence[Suspect], baseline: Baseline, minimum_effect: f
 
     Where none is certain, those are named whose share would be worth a gain of `minimum_effect` if it were.
     """
-    spans = {phase: baseline.facts.shares[phase] for phase in WAITING}
+    spans = {phase: baseline.facts.shares[phase] for phase in TRAINS_NOTHING}
     large = {phase: span for phase, span in spans.items() if speed_up(span.mean) >= 1 + minimum_effect}
     named = "; ".join(f"{PHASE_NAMES[phase]} takes {share_span(span)}" for phase, span in large.items())
     return _lost_time(suspects, f"Nothing is certain from these blocks: {named}." if named else NOTHING_LOST)
-
-
-NOTHING_LOST = "Nothing stands out: the time goes to the passes and the optimizer."
 
 
 def _lost_time(suspects: Sequence[Suspect], empty: str) -> Table:

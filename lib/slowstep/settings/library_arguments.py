@@ -32,7 +32,7 @@ class Field:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class MirroredSection:
     """A section of a parameter file that mirrors a configuration class of an installed package."""
 
     title: str
@@ -55,12 +55,12 @@ class Section:
 
 
 SECTIONS = {
-    "training_arguments": Section(
+    "training_arguments": MirroredSection(
         title="TrainingArguments",
         package="transformers",
         bases=(("training_args.py", "TrainingArguments"),),
     ),
-    "peft": Section(
+    "peft": MirroredSection(
         title="LoraConfig",
         package="peft",
         bases=(
@@ -69,7 +69,7 @@ SECTIONS = {
             ("tuners/lora/config.py", "LoraConfig"),
         ),
     ),
-    "quantization": Section(
+    "quantization": MirroredSection(
         title="BitsAndBytesConfig",
         package="transformers",
         bases=(("utils/quantization_config.py", "BitsAndBytesConfig"),),

@@ -12,7 +12,7 @@ from typing import Any
 from slowstep.settings import library_arguments
 from slowstep.settings.convert import Problems, from_plain, to_plain
 from slowstep.settings.errors import SettingsError, nearest_of
-from slowstep.settings.parse import Unreadable, parse, read_yaml
+from slowstep.settings.parse import UnreadableYaml, parse, read_yaml
 from slowstep.settings.plain import unsuitable
 from slowstep.settings.rules import impossible, not_here
 from slowstep.settings.schema import OVERRIDE, Loaded, Settings
@@ -177,7 +177,7 @@ def _parse_override(text: str) -> tuple[str, Any]:
         )
     try:
         return key.strip(), parse(value)[0]
-    except Unreadable as error:
+    except UnreadableYaml as error:
         raise SettingsError(f"override '{text[:200]}': the value is not readable as YAML: {error}") from None
 
 

@@ -25,7 +25,7 @@ MERGE = "tag:yaml.org,2002:merge"
 WHERE_TO = "Figures and data stand in files of their own, named by reported.files and dataset.name_or_path."
 
 
-class Unreadable(ValueError):
+class UnreadableYaml(ValueError):
     """A problem of a YAML text, with the line (from 1), or None where the line is not known."""
 
     def __init__(self, message: str, line: int | None = None):
@@ -37,16 +37,16 @@ def read_yaml(path: Path) -> tuple[Any, dict[str, int]]:
     """Return the data of a file, and the line of each key by its dotted path; SettingsError says what is wrong."""
     try:
         return parse(_text(path))
-    except Unreadable as error:
+    except UnreadableYaml as error:
         place = f"{path}:{error.line}" if error.line else str(path)
         raise SettingsError(f"{place}: not readable as YAML: {error}") from None
 
 
 def parse(text: str) -> tuple[Any, dict[str, int]]:
-    """Return the data of a text and the lines of its keys; Unreadable if there is something wrong with it."""
+    """Return the data of a text and the lines of its keys; UnreadableYaml if there is something wrong with it."""
     if found := re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
         line = text.count("\n", 0, found.start()) + 1
-        raise Unreadable(f"the character U+{ord(found.group()):04X} can't stand in YAML; remove it", line)
+        raise UnreadableYaml(f"the character U+{ord(found.group()):04X} can't stand in YAML; remove it", line)
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -58,20 +58,22 @@ def parse(text: str) -> tuple[Any, dict[str, int]]:
 
 
 def _text(path: Path) -> str:
-    """Return the file's text; Unreadable if it is too large or no UTF-8."""
+    """Return the file's text; UnreadableYaml if it is too large or no UTF-8."""
     size = path.stat().st_size
     if size > LARGEST_FILE:
-        raise Unreadable(
+        raise UnreadableYaml(
             f"{size / 1e6:.0f} MB are too many for a parameter file, which has a few thousand bytes. {WHERE_TO}"
         )
     data = path.read_bytes()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or (b"\0" in data[:4] and data[:4].count(b"\0") > 1):
-        raise Unreadable("the text is in UTF-16 or UTF-32; save it as UTF-8")
+        raise UnreadableYaml("the text is in UTF-16 or UTF-32; save it as UTF-8")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise Unreadable(f"the byte 0x{data[error.start]:02x} is no UTF-8 text; save the file as UTF-8", line) from None
+        raise UnreadableYaml(
+            f"the byte 0x{data[error.start]:02x} is no UTF-8 text; save the file as UTF-8", line
+        ) from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -82,7 +84,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise Unreadable(f"nested more than {DEEPEST} levels deep", self.peek_event().start_mark.line + 1)
+            raise UnreadableYaml(f"nested more than {DEEPEST} levels deep", self.peek_event().start_mark.line + 1)
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -91,8 +93,8 @@ class _Loader(yaml.SafeLoader):
 def _lines(root: yaml.Node) -> dict[str, int]:
     """Return the line of each key, and of each item of a list, by dotted path.
 
-    Unreadable for a key that is given twice, for an alias that holds itself, and for aliases of aliases that would make
-    more values than a parameter file can have.
+    UnreadableYaml for a key that is given twice, for an alias that holds itself, and for aliases of aliases that would
+    make more values than a parameter file can have.
     """
     found: dict[str, int] = {}
     budget = [MOST_VALUES]
@@ -102,9 +104,11 @@ def _lines(root: yaml.Node) -> dict[str, int]:
         line = node.start_mark.line + 1
         if budget[0] < 0:
             top = re.split(r"[.\[]", prefix)[0]
-            raise Unreadable(f"{top}: aliases (*name) written out make more than {MOST_VALUES} values", found.get(top))
+            raise UnreadableYaml(
+                f"{top}: aliases (*name) written out make more than {MOST_VALUES} values", found.get(top)
+            )
         if id(node) in inside:
-            raise Unreadable("an alias (*name) stands inside of what it names", line)
+            raise UnreadableYaml("an alias (*name) stands inside of what it names", line)
         inside |= {id(node)}
         if isinstance(node, yaml.SequenceNode):
             for i, item in enumerate(node.value):
@@ -120,10 +124,10 @@ def _lines(root: yaml.Node) -> dict[str, int]:
                         visit(mapping, prefix, inside)
                     continue
                 if not isinstance(key, yaml.ScalarNode):
-                    raise Unreadable("a list or a mapping can't be a key", key.start_mark.line + 1)
+                    raise UnreadableYaml("a list or a mapping can't be a key", key.start_mark.line + 1)
                 path, at = f"{prefix}.{key.value}" if prefix else key.value, key.start_mark.line + 1
                 if key.value in own:
-                    raise Unreadable(f"{path}: given before, in line {own[key.value]}.", at)
+                    raise UnreadableYaml(f"{path}: given before, in line {own[key.value]}.", at)
                 own[key.value] = at
                 found.setdefault(path, at)
                 visit(value, path, inside)
@@ -142,7 +146,7 @@ def _constructed(root: yaml.Node) -> Any:
             except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as error:  # `!!int ""`
                 shown = node.value if len(node.value) < 60 else f"{node.value[:20]}… ({len(node.value)} characters)"
                 why = "it has too many digits" if "digits" in str(error) else str(error)
-                raise Unreadable(f"'{shown}' is no value of its kind: {why}", node.start_mark.line + 1) from None
+                raise UnreadableYaml(f"'{shown}' is no value of its kind: {why}", node.start_mark.line + 1) from None
         return loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         raise _unreadable(error) from None
@@ -167,7 +171,7 @@ def _scalars(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
             yield node
 
 
-def _unreadable(error: yaml.MarkedYAMLError) -> Unreadable:
+def _unreadable(error: yaml.MarkedYAMLError) -> UnreadableYaml:
     """Return PyYAML's error as ours, its words on one line."""
     mark = error.problem_mark or error.context_mark
     said = " ".join(filter(None, (error.problem, error.context and f"({error.context})")))
@@ -175,4 +179,4 @@ def _unreadable(error: yaml.MarkedYAMLError) -> Unreadable:
         said = "a tab stands where only spaces can; YAML is indented by spaces"
     if "could not determine a constructor" in said or "!!python" in said:
         said = f"{said}; tags (!name) are not taken, write a plain value"
-    return Unreadable(said, mark.line + 1 if mark else None)
+    return UnreadableYaml(said, mark.line + 1 if mark else None)

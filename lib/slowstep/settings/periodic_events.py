@@ -8,8 +8,8 @@ from slowstep.settings.run import Run
 from slowstep.settings.schema import Settings
 
 RARE = 20
-"""The number of steps between two rare events, at least. A rare event is kept out of a trial's steps and measured on
-its own, since a block holds a few dozen steps and would meet it only by luck."""
+"""A periodic event is rare if more steps than this lie between two of them. It is then kept out of a trial's steps and
+measured on its own, since a block holds a few dozen steps and would meet it only by luck."""
 
 EVENTS = {"save": "save", "evaluate": "eval"}
 """The events by their phase, with the first word of the training arguments that set them."""
@@ -37,7 +37,7 @@ def is_rare(run: Run, event: str) -> bool:
 
 
 def not_made_to_happen(settings: Settings, event: str) -> str:
-    """Return why trials of a command can't be made to do a rare event, as a clause; empty if they can."""
+    """Return why trials of a command can't be made to do a periodic event, as a clause; empty if they can."""
     run = settings.run
     if settings.command is None:
         return ""

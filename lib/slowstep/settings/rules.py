@@ -228,17 +228,7 @@ def _data_here(s: Settings) -> Iterator[Problem]:
 
 def _training(s: Settings) -> Iterator[Problem]:
     at = "training_arguments."
-    workers = s.training("dataloader_num_workers")
-    if workers == 0 and s.training("dataloader_prefetch_factor") is not None:
-        yield (
-            at + "dataloader_prefetch_factor",
-            "without workers (dataloader_num_workers: 0) nothing is prefetched; remove it or add workers.",
-        )
-    if workers == 0 and s.training("dataloader_persistent_workers"):
-        yield (
-            at + "dataloader_persistent_workers",
-            "there are no workers to persist: dataloader_num_workers is 0.",
-        )
+    yield from _workers(s)
     if s.dataset.padding == "packing" and s.dataset.tokenize != "once":
         yield "dataset.tokenize", "packing needs the lengths of the examples beforehand: write tokenize: once."
     if s.training_arguments.get("auto_find_batch_size"):
@@ -249,18 +239,8 @@ def _training(s: Settings) -> Iterator[Problem]:
         yield at + "train_sampling_strategy", "packed sequences are all of one length; grouping them saves nothing."
     if s.training("load_best_model_at_end"):
         yield from _best_model(s)
-    optim, foreach = s.training("optim") or "adamw_torch_fused", (s.optimizer_kwargs or {}).get("foreach")
-    if foreach if optim == "adamw_torch_fused" else foreach is not None and optim not in FOREACH:
-        yield "optimizer_kwargs.foreach", f"{optim} takes no foreach; write optim: adamw_torch."
-    fused = (s.optimizer_kwargs or {}).get("fused")
-    if fused and optim not in (*FUSED, "adamw_torch", "adamw_torch_fused"):
-        yield "optimizer_kwargs.fused", f"{optim} takes no fused; remove this key."
-    if fused and foreach:
-        yield "optimizer_kwargs.foreach", "an update in one kernel (optimizer_kwargs.fused) takes no lists; remove one."
-    if s.training_arguments.get("torch_compile") is False:
-        for name in ("torch_compile_mode", "torch_compile_backend"):
-            if s.training_arguments.get(name):
-                yield at + name, "with it Trainer compiles, and torch_compile is false; remove one of the two."
+    yield from _optimizer(s)
+    yield from _compiling(s)
     for name in ("gradient_checkpointing_kwargs", "accelerator_config"):
         if isinstance(s.training_arguments.get(name), str):
             yield at + name, "found a text; write it as a mapping, each key on a line of its own."
@@ -272,6 +252,41 @@ def _training(s: Settings) -> Iterator[Problem]:
         yield at + "bf16", "bf16 and fp16 are both true; choose one."
     if s.training_arguments.get("output_dir") is not None:
         yield at + "output_dir", "trials write to their own temporary folder; remove this key."
+
+
+def _workers(s: Settings) -> Iterator[Problem]:
+    workers = s.training("dataloader_num_workers")
+    if workers == 0 and s.training("dataloader_prefetch_factor") is not None:
+        yield (
+            "training_arguments.dataloader_prefetch_factor",
+            "without workers (dataloader_num_workers: 0) nothing is prefetched; remove it or add workers.",
+        )
+    if workers == 0 and s.training("dataloader_persistent_workers"):
+        yield (
+            "training_arguments.dataloader_persistent_workers",
+            "there are no workers to persist: dataloader_num_workers is 0.",
+        )
+
+
+def _optimizer(s: Settings) -> Iterator[Problem]:
+    optim, foreach = s.training("optim") or "adamw_torch_fused", (s.optimizer_kwargs or {}).get("foreach")
+    if foreach if optim == "adamw_torch_fused" else foreach is not None and optim not in FOREACH:
+        yield "optimizer_kwargs.foreach", f"{optim} takes no foreach; write optim: adamw_torch."
+    fused = (s.optimizer_kwargs or {}).get("fused")
+    if fused and optim not in (*FUSED, "adamw_torch", "adamw_torch_fused"):
+        yield "optimizer_kwargs.fused", f"{optim} takes no fused; remove this key."
+    if fused and foreach:
+        yield "optimizer_kwargs.foreach", "an update in one kernel (optimizer_kwargs.fused) takes no lists; remove one."
+
+
+def _compiling(s: Settings) -> Iterator[Problem]:
+    if s.training_arguments.get("torch_compile") is False:
+        for name in ("torch_compile_mode", "torch_compile_backend"):
+            if s.training_arguments.get(name):
+                yield (
+                    f"training_arguments.{name}",
+                    "with it Trainer compiles, and torch_compile is false; remove one of the two.",
+                )
 
 
 def _best_model(s: Settings) -> Iterator[Problem]:
@@ -292,7 +307,7 @@ def _budget(s: Settings) -> Iterator[Problem]:
     if b.minimum_effect >= 1:
         yield "budget.minimum_effect", f"found {b.minimum_effect}; it is a share: write 0.05 for 5 %."
     for name in ("max_pairs", "noise_pairs"):
-        if getattr(b, name) < 3:
+        if getattr(b, name) < 3:  # judgement.comparison.FEWEST_PAIRS
             yield f"budget.{name}", f"found {getattr(b, name)}; an interval needs at least 3 pairs."
 
 

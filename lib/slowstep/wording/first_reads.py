@@ -7,6 +7,12 @@ from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
 from slowstep.wording.words import share_span, size
 
+MEANS = (
+    " The shares are those of steps that read from disk. Gains were mostly measured with files in memory: in such a "
+    "job those of other changes are smaller, and what loader workers bring is not known."
+)
+"""What figures mean where files are read from disk in a large part of the job."""
+
 
 def waits_for_disk(found: FirstReads | None) -> str:
     """Return what a run waits for files at first, and later, and what that means for the job, in sentences.
@@ -26,10 +32,3 @@ def waits_for_disk(found: FirstReads | None) -> str:
     if found.epoch_bytes and found.memory:
         sizes = f" (an epoch reads about {size(found.epoch_bytes)}, and this machine has {size(found.memory)})"
     return f"{both}: a job that reads more than memory holds{sizes} waits as at first.{MEANS}"
-
-
-MEANS = (
-    " The shares are those of steps that read from disk. Gains were mostly measured with files in memory: in such a "
-    "job those of other changes are smaller, and what loader workers bring is not known."
-)
-"""What figures mean where files are read from disk in a large part of the job."""

@@ -9,10 +9,10 @@ from slowstep.records import Block
 from slowstep.text.numbers import percentage
 
 BUSY = 0.2
-"""The share of blocks that something else interrupted, from which on the machine is called busy."""
+"""The machine is called busy from this share of blocks that something else interrupted."""
 
 OFTEN = 0.1
-"""The share of its periods in which a quota of CPU time is used up, from which on that is told of the run."""
+"""A quota of CPU time is told of the run from this share of its periods in which it is used up."""
 
 
 def busy(blocks: Sequence[Block]) -> str:

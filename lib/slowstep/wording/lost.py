@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowstep.judgement.suspects import WAITING, Suspect
+from slowstep.judgement.suspects import TRAINS_NOTHING, Suspect
 from slowstep.text.numbers import spanned
 from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
@@ -19,7 +19,7 @@ LOST_IN = {
 
 def takes(suspect: Suspect, of: str = "the time") -> str:
     """Return the share of the time that a phase loses, as a sentence without its end."""
-    if suspect.phase in WAITING:
+    if suspect.phase in TRAINS_NOTHING:
         return f"{capitalised(phase_named(suspect.phase))} takes {share_span(suspect.share)} of {of}"
     return f"{share_span(suspect.share)} of {of} is lost {LOST_IN[suspect.phase]}"
 

@@ -33,6 +33,9 @@ SCALES = (
 """The seconds from which on a duration has a unit, the seconds of that unit, the number of units from which on they
 have no decimal, and the unit's name."""
 
+MOST_MORE = 2
+"""The most decimals by which figures are told apart. Those that are still alike then are alike for whoever reads."""
+
 
 def sign(verdict: Verdict) -> str:
     """Return the outcome of a hypothesis with its sign: "✔ supported". One that was not tried has none."""
@@ -67,10 +70,6 @@ def hours(job: Projection, beside: Projection | None = None, more: int = 0) -> s
 def _figures(job: Projection) -> tuple[float, float, float]:
     """Return the seconds of a projected job, and the ends of their interval."""
     return job.seconds, job.low, job.high
-
-
-MOST_MORE = 2
-"""The most decimals by which figures are told apart. Those that are still alike then are alike for whoever reads."""
 
 
 def decimals_more(before: Projection, after: Projection) -> int:
@@ -203,7 +202,7 @@ def not_measured_again(how: str) -> str:
     return f"no time was left to measure it {how} in fresh pairs (budget.minutes); more minutes may confirm it"
 
 
-def left_out(names: Sequence[str]) -> str:
+def changes_left_out(names: Sequence[str]) -> str:
     """Return which changes are left out of the configuration to train with, and why, as a clause."""
     return f"left out, since not missed beside the rest, not confirmed, or not paying in this job: {', '.join(names)}"
 

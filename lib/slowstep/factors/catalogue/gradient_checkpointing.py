@@ -7,7 +7,7 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.entries import (
-    TRAINING,
+    TRAINING_ARGUMENTS,
     all_of,
     argument,
     argument_key,
@@ -28,6 +28,16 @@ from slowstep.settings.run import Run
 COMPUTE = frozenset({"forward", "backward"})
 checkpointing = having(gradient_checkpointing=True)
 
+MOST_TIMES = 4
+"""The most times by which a batch is made larger to find out what that brings. A step takes longer by them."""
+
+FAR_TOO_SMALL = 1.0
+"""The least gain of batches `MOST_TIMES` as large that shows the run's own to be far too small: twice as many samples a
+second, as where two thirds of a step do not grow with its batch. Every run gains something by larger ones."""
+
+FILLED = 2
+"""The batches that an epoch must still have when they are made larger."""
+
 
 def _batch_level(value: Any, run: Run, batch: int, **more: Any) -> Level:
     """Return a level with batches of a size, beside more arguments that are changed. The loader's batch is observed."""
@@ -35,7 +45,7 @@ def _batch_level(value: Any, run: Run, batch: int, **more: Any) -> Level:
     changed = {"per_device_train_batch_size": batch} | more
     return Level(
         value=value,
-        overrides={TRAINING + name: one for name, one in changed.items()},
+        overrides={TRAINING_ARGUMENTS + name: one for name, one in changed.items()},
         expects=changed | {"per_device_train_batch_size": batch * (together or 1)},
     )
 
@@ -49,14 +59,6 @@ def _divides(value: Any, run: Run) -> str | None:
     if run.batch_of_process % value == 0:
         return None
     return f"a batch of {run.batch_of_process} samples can't be accumulated in {value} equal parts"
-
-
-MOST_TIMES = 4
-"""The most times by which a batch is made larger to find out what that brings. A step takes longer by them."""
-
-FAR_TOO_SMALL = 1.0
-"""The least gain of batches `MOST_TIMES` as large that shows the run's own to be far too small: twice as many samples a
-second, as where two thirds of a step do not grow with its batch. Every run gains something by larger ones."""
 
 
 def _needs_one_process(value: Any, run: Run, machine: Machine) -> str | None:
@@ -88,10 +90,6 @@ def _needs_batches(value: Any, run: Run, machine: Machine) -> str | None:
     if "accumulates" in run.objects or (trainer and (run["gradient_accumulation_steps"] or 1) > 1):
         return "it needs a command that does not accumulate; else fewer, larger micro-batches make the same step"
     return None
-
-
-FILLED = 2
-"""The batches that an epoch must still have when they are made larger."""
 
 
 def _fills_few(value: Any, run: Run) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
-from slowstep.factors.entries import TRAINING, argument, number, on_cpu, one_of, only, only_if, switch, whole
+from slowstep.factors.entries import TRAINING_ARGUMENTS, argument, number, on_cpu, one_of, only, only_if, switch, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.convert import describe
 from slowstep.settings.library_arguments import REPORTERS
@@ -29,11 +29,11 @@ def _interval(name: str) -> dict[str, Callable]:
         return (run[name] or run["logging_steps"]) if run[kind] == "steps" else run[kind]
 
     def level(value: Any, run: Run) -> Level:
-        chosen = {TRAINING + kind: "no"} if value == "no" else {TRAINING + name: value}
-        overrides = {TRAINING + kind: "steps"} | chosen
+        chosen = {TRAINING_ARGUMENTS + kind: "no"} if value == "no" else {TRAINING_ARGUMENTS + name: value}
+        overrides = {TRAINING_ARGUMENTS + kind: "steps"} | chosen
         # events without an interval of their own take it from logging_steps: they keep the one they have
         follows = {f"{n}_steps" for e, n in EVENTS.items() if strategy(run, e) == "steps"} if "logging" in name else {}
-        kept = {TRAINING + n: run["logging_steps"] for n in follows if not run[n]}
+        kept = {TRAINING_ARGUMENTS + n: run["logging_steps"] for n in follows if not run[n]}
         steers = Meaning.SEMANTICS if "eval" in name and _is_steered(run) else None
         return Level(value=value, overrides=kept | overrides, expects={name: value}, meaning=steers)
 
@@ -217,7 +217,7 @@ FACTORS = (
         current=lambda run: _single_tracker(run["report_to"]),
         level=lambda value, run: Level(
             value=value,
-            overrides={TRAINING + "report_to": value},
+            overrides={TRAINING_ARGUMENTS + "report_to": value},
             expects={"report_to": [] if value == "none" else [value]},
         ),
         touches=frozenset({"log", "save", "evaluate"}),

@@ -22,13 +22,13 @@ from slowstep.judgement.suspects.find import perhaps_suspects, suspects
 from slowstep.judgement.suspects.in_passes import LOOP
 from slowstep.judgement.suspects.left import LITTLE, Left, eased, gone, unexplained
 from slowstep.judgement.suspects.lost import lost
-from slowstep.judgement.suspects.suspect import PASSES, WAITING, Suspect, function_at
+from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect, function_at
 
 __all__ = [
     "LITTLE",
     "LOOP",
     "PASSES",
-    "WAITING",
+    "TRAINS_NOTHING",
     "Left",
     "Suspect",
     "eased",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import PROFILED_TO, Part, places, training
+from slowstep.judgement.operators import PROFILED_TO, ProfileShare, places, training
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.shares import long_steps
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
@@ -54,7 +54,7 @@ def beside_lost(facts: RunFacts, phase: str, loses: Interval) -> dict[str, float
     return {"ordinary": max(0.0, whole - loses.mean), "ordinary_at_most": max(0.0, whole - loses.lower)}
 
 
-def _within(parts: Sequence[Part], share: Interval) -> list[Part]:
+def _within(parts: Sequence[ProfileShare], share: Interval) -> list[ProfileShare]:
     """Return the parts as shares that are together no more than a phase takes.
 
     The profiled steps may hold more of what comes now and then, an evaluation say, than others do on the mean.

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.judgement.operators import (
-    Part,
+    ProfileShare,
     beside,
     line_of_loop,
     lines_of_moves,
     lines_of_written_out,
     looped,
-    moved,
+    memory_moves,
     pause,
     trust,
 )
@@ -25,7 +26,7 @@ from slowstep.text.numbers import percentage
 from slowstep_probe.measured import ATTENTION, PRODUCT, WHERE_RANKS_WAIT
 
 BINDS = 0.5
-"""The share of what the device computes at most (`devices.Peak.most`) from which on a pass is bound by its arithmetic.
+"""A pass is bound by its arithmetic from this share of what the device computes at most (`devices.Peak.most`).
 Then the other pass is compared with it."""
 
 LOOP, MOVING = "a loop in Python", "moving numbers in memory"
@@ -46,7 +47,7 @@ WRITTEN_OUT = {
 """What suspects do that write something out, what that consists of, and why it is lost."""
 
 WRITTEN_ANYWAY = {ATTENTION: 0.0, PRODUCT: 0.1}
-"""The share of the time in a pass from which on what is written out counts. A mask times a loss takes little."""
+"""What is written out counts from this share of the time in a pass. A mask times a loss takes little."""
 
 MOVES_ANYWAY, USUALLY = 0.12, 0.03
 """The shares of the time that a pass takes at most, and usually, to move numbers: 11 % where Swin shifts its windows.
@@ -77,7 +78,7 @@ def _by_operators(facts: RunFacts, profile: ProfileRecord, phase: str, least: fl
 
 def _waiting(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
     """Yield the suspect of stretches without any operator, but for those in which ranks wait for each other."""
-    together = int(facts.observed.get("world_size") or 1) > 1
+    together = ranks_of(facts.observed) > 1
     waits = 1.0 if phase in WHERE_RANKS_WAIT and together else collectives(facts.blocks).get(phase, 0.0)
     known = max(0.0, pause(profile, phase) - waits)
     parts = [part for part in _beside_arithmetic(profile, phase, least) if part.what.startswith("Python")]
@@ -110,12 +111,12 @@ def _moving(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -
 
     How many healthy models have is known of a CPU alone: a device multiplies far faster, and copies weigh more there.
     """
-    parts = moved(profile, phase)
+    parts = memory_moves(profile, phase)
     taken = sum(part.share for part in parts)
     if profile.device != "cpu" or taken < max(MOVES_ANYWAY, least + USUALLY):
         return
     first, is_first = PASSES[0], phase == PASSES[0]
-    forth = sum(part.share for part in moved(profile, first)) >= MOVES_ANYWAY
+    forth = sum(part.share for part in memory_moves(profile, first)) >= MOVES_ANYWAY
     lines = lines_of_moves(profile, first) if forth else []
     usual = f"beyond the {percentage(USUALLY)} of a usual model"
     yield Suspect(
@@ -139,7 +140,7 @@ def _through_earlier_steps(facts: RunFacts, profile: ProfileRecord, phase: str, 
         phase=phase,
         share=_from_profile(known, facts.shares[phase], profile),
         why="it goes back through what earlier steps computed, too: a state or a loss that is kept without detach()",
-        **largest([Part(what="going back through earlier steps", share=known)]),
+        **largest([ProfileShare(what="going back through earlier steps", share=known)]),
         comparable=False,
     )
 
@@ -160,7 +161,7 @@ def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
             phase=phase,
             share=share,
             why=why,
-            **largest([Part(what=consists, share=share.mean)]),
+            **largest([ProfileShare(what=consists, share=share.mean)]),
             comparable=False,
             back_through="" if is_first else first,
             does=does,
@@ -182,7 +183,7 @@ KINDS = (_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _wr
 """What yields the suspects of each kind, from the facts, their profile, a pass, and the least share that matters."""
 
 
-def _beside_arithmetic(profile: ProfileRecord, phase: str, least: float) -> list[Part]:
+def _beside_arithmetic(profile: ProfileRecord, phase: str, least: float) -> list[ProfileShare]:
     return [part for part in beside(profile, phase) if part.share >= NAMED * least]
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.shares import difference
-from slowstep.judgement.suspects.suspect import WAITING
+from slowstep.judgement.suspects.suspect import TRAINS_NOTHING
 from slowstep.judgement.timeline import Timeline
 
 UNEVEN = 1.5
@@ -27,7 +27,7 @@ def lost(steps: Timeline, flops: TokenFlops | None) -> dict[str, Interval]:
     A phase that trains nothing loses all its time. A pass loses what it takes beyond its part by FLOPs: 0 if it takes
     no more. A pass is absent if the FLOPs are not known.
     """
-    found = {p: steps.share(p) for p in (*WAITING, "other")}
+    found = {p: steps.share(p) for p in (*TRAINS_NOTHING, "other")}
     for phase, other, part in _parts(flops):
         if _excess(steps, phase, other, UNEVEN * part).lower > 0:
             least, most = (_excess(steps, phase, other, part * by) for by in (KNOWN_TO, 1 / KNOWN_TO))

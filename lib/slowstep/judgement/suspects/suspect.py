@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import Part
+from slowstep.judgement.operators import ProfileShare
 from slowstep.judgement.throughput import speed_up
 
-WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
+TRAINS_NOTHING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
 
 PASSES = ("forward", "backward")
 
 NAMED = 0.5
-"""The share of the least time that matters from which on a place or an operator is named."""
+"""A place or an operator is named if it takes at least this part of the least time that matters."""
 
 MOST_NAMED = 3
 """The most places or operators that are named of a suspect."""
@@ -48,11 +48,11 @@ class Suspect:
     ordinary_at_most: float = 0.0
     """The most that this may be: what is lost is known within its interval."""
     back_through: str = ""
-    """The phase with what this is the way back through: a loop, say."""
+    """For a way back: the phase where the loss that it goes back through lies, such as a loop. Else empty."""
     does: str = ""
-    """What is done there, or gone back through: `LOOP`, `MOVING` or of `WRITTEN_OUT`; empty where that is not told."""
+    """What is done there, or what a way back goes through: `LOOP`, `MOVING` or of `WRITTEN_OUT`. Else empty."""
     does_at: str = ""
-    """The line that does it, or that this is the way back through; the phase where no line is known to."""
+    """The line that does it; for a way back, the line that it goes back through. Its phase if no one line is known."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
@@ -77,14 +77,14 @@ class Suspect:
         return speed_up(self.share.upper)
 
 
-def largest(parts: Sequence[Part]) -> dict[str, Any]:
+def largest(parts: Sequence[ProfileShare]) -> dict[str, Any]:
     """Return what a suspect consists of, as `Suspect` holds it, from its parts, largest first."""
     return {"consists_of": [str(part) for part in parts[:MOST_NAMED]], "mostly": _mostly(parts)}
 
 
-def _mostly(parts: Sequence[Part]) -> str:
+def _mostly(parts: Sequence[ProfileShare]) -> str:
     """Return the function whose lines take most, `train.py:7, 9 in dice 35 %`, or a part that takes more alone."""
-    together = defaultdict[tuple[str, ...], list[Part]](list)
+    together = defaultdict[tuple[str, ...], list[ProfileShare]](list)
     for part in parts:
         at = LINE.match(part.what)
         together[at.group("file", "function") if at else (part.what,)].append(part)
@@ -94,7 +94,9 @@ def _mostly(parts: Sequence[Part]) -> str:
     at = [LINE.match(part.what) for part in most]
     every = list(dict.fromkeys(one["line"] for one in at))
     lines = ", ".join(every[:MOST_NAMED]) + " and others" * (len(every) > MOST_NAMED)
-    return str(Part(what=f"{at[0]['file']}:{lines} in {at[0]['function']}", share=sum(part.share for part in most)))
+    return str(
+        ProfileShare(what=f"{at[0]['file']}:{lines} in {at[0]['function']}", share=sum(part.share for part in most))
+    )
 
 
 def function_at(place: str) -> tuple[str, ...]:

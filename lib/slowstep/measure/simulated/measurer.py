@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from slowstep.factors import CATALOGUE, Arm
+from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.devices import Peak
-from slowstep.measure.measurer import FEWEST, ComparisonRequest, Tell, TellOne
+from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.records import (
     PHASES,
     Block,
@@ -111,10 +112,6 @@ class SimulatedMeasurer:
         """Return a machine that does not exist."""
         return Environment(machine=dict(MACHINE), versions={"torch": "0"}, kit="0")
 
-    def check(self, settings: Settings) -> list[tuple[str, str]]:
-        """Return no problems."""
-        return []
-
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
         """Return pairs whose ratios lie about the truth, until the stop rule is met."""
         self.asked.append((request.treatment.label, request.purpose))
@@ -126,7 +123,7 @@ class SimulatedMeasurer:
         launch = 0
         failed = any(t.status is not Status.OK for t in trials)
         while not (failed or request.stop.met(pairs)):
-            if len(pairs) >= FEWEST and time.monotonic() > self.deadline:
+            if len(pairs) >= FEWEST_PAIRS and time.monotonic() > self.deadline:
                 break
             launch += request.stop.anew(pairs)
             first = "baseline" if rng.random() < 0.5 else "treatment"

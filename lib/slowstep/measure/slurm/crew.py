@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.measure.slurm.jobs import PRIVATE, Jobs, NoNode, Phase, State
+from slowstep.measure.slurm.jobs import PRIVATE, Jobs, JobState, NoNode, Phase
 from slowstep.measure.slurm.mailbox import END, Heart, Mailbox
-from slowstep.measure.slurm.messages import Spent, Start
+from slowstep.measure.slurm.messages import JobStart, Spent
 from slowstep.measure.slurm.own_folders import close_to_others
 from slowstep.measure.slurm.server import Server
 from slowstep.processes import signals
@@ -46,8 +46,8 @@ class NodeJob:
     box: Mailbox
     log: Path
     """What the job wrote to its stream of errors."""
-    state: State = State(phase=Phase.WAITING)
-    start: Start | None = None
+    state: JobState = JobState(phase=Phase.WAITING)
+    start: JobStart | None = None
     running_since: float | None = None
     asked: int = 0
     """The number of requests so far."""

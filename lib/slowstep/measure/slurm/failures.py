@@ -35,7 +35,7 @@ def failed_answer(verb: str, arguments: tuple[Any, ...], job: NodeJob, why: str)
         return EventRecord(seconds={}, failed={"launch": f"{Status.CRASHED}: {why}"}, node=_node(job))
     if verb == "profile":
         return not_profiled(arguments[0], f"{Status.CRASHED}: {why}")
-    return {"check": [], "model_sizes": {}}.get(verb)
+    return {} if verb == "model_sizes" else None
 
 
 def _failed_trial(arm: Arm, job: NodeJob, why: str) -> TrialRecord:

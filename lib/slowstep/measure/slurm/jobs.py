@@ -41,7 +41,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class JobState:
     """The state of a job, and what the cluster says of it: "PENDING (Resources)"."""
 
     phase: Phase
@@ -70,7 +70,7 @@ class Jobs:
 
         folder.chmod(PRIVATE)
         self.slurm, self.folder = slurm, folder
-        self._known: dict[str, State] = {}
+        self._known: dict[str, JobState] = {}
         self._executor = submitit.AutoExecutor(folder, cluster=slurm.cluster)
         self._executor.update_parameters(**_parameters(slurm, name))
 
@@ -84,14 +84,14 @@ class Jobs:
         job._cancel_at_deletion = False
         return job
 
-    def look(self, jobs: Iterable[Any]) -> dict[str, State]:
+    def look(self, jobs: Iterable[Any]) -> dict[str, JobState]:
         """Return the state of each job by its number; the last known one where Slurm does not answer now."""
         jobs = list(jobs)
         if self.slurm.cluster == "local":
             return {job.job_id: _local(job) for job in jobs}
         for number, state in _queue([job.job_id for job in jobs], self._known).items():
             self._known[number] = state
-        return {job.job_id: self._known.get(job.job_id, State(phase=Phase.WAITING)) for job in jobs}
+        return {job.job_id: self._known.get(job.job_id, JobState(phase=Phase.WAITING)) for job in jobs}
 
     def cancel(self, job: Any) -> None:
         """Cancel a job. One of this machine is told so, as Slurm tells its own, and has time to end its trials."""
@@ -145,13 +145,13 @@ def words_of_sbatch(text: str) -> str:
     return "; ".join(dict.fromkeys(lines)) or " ".join(text.split())[:300]
 
 
-def _local(job: Any) -> State:
+def _local(job: Any) -> JobState:
     if job.state == "RUNNING":
-        return State(phase=Phase.RUNNING, words="running")
-    return State(phase=Phase.ENDED, words="its process has ended")
+        return JobState(phase=Phase.RUNNING, words="running")
+    return JobState(phase=Phase.ENDED, words="its process has ended")
 
 
-def _queue(numbers: list[str], known: dict[str, State]) -> dict[str, State]:
+def _queue(numbers: list[str], known: dict[str, JobState]) -> dict[str, JobState]:
     """Return what squeue says of jobs; nothing if it does not answer. A job that it has forgotten has ended."""
     command = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r", f"--jobs={','.join(numbers)}"]
     try:
@@ -165,11 +165,13 @@ def _queue(numbers: list[str], known: dict[str, State]) -> dict[str, State]:
         number, state, reason = (part.strip() for part in (*line.split("|"), "", "")[:3])
         said = state if reason in ("", "None") else f"{state} ({reason})"
         if state in ENDED_STATES:
-            found[number] = State(phase=Phase.ENDED, words=said)
+            found[number] = JobState(phase=Phase.ENDED, words=said)
         else:
             running = state in ("RUNNING", "COMPLETING")
-            found[number] = State(phase=Phase.RUNNING if running else Phase.WAITING, words=said)
+            found[number] = JobState(phase=Phase.RUNNING if running else Phase.WAITING, words=said)
     for number in (n for n in numbers if n in known and n not in found):
         words = f"{known[number].words}, and Slurm does not list it any more"
-        found[number] = known[number] if known[number].phase is Phase.ENDED else State(phase=Phase.ENDED, words=words)
+        found[number] = (
+            known[number] if known[number].phase is Phase.ENDED else JobState(phase=Phase.ENDED, words=words)
+        )
     return found

@@ -108,10 +108,6 @@ class SlurmMeasurer:
                 raise NoNode("measure.slurm: the job ended before it could say what its node is; try again")
         return self._environment
 
-    def check(self, settings: Settings) -> list[tuple[str, str]]:
-        """Return (key, reason) for all that the libraries of a node refuse of these settings."""
-        return self._verb("check", settings)
-
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
         """Measure interleaved pairs of two arms on the main job's node. `tell` gets the pairs so far."""
         found = list(self._spread([Task(open={0: request})], lambda number, pairs: tell(pairs)))

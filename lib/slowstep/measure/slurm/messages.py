@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class JobStart:
     """A start of a job on a node. A job that is requeued starts again, perhaps on another node."""
 
     name: str
@@ -40,7 +40,7 @@ class Spent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class MessagePart:
     """The record of one of several comparisons; `place` is its place among those that were asked."""
 
     place: int
@@ -49,7 +49,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class MailboxAnswer:
     """The end of what was asked, with its value if it has one. `error` is the text of an exception."""
 
     value: Any = None
@@ -57,7 +57,7 @@ class Answer:
     spent: Spent = Spent()
 
 
-def measured_by(start: Start, record: T) -> T:
+def measured_by(start: JobStart, record: T) -> T:
     """Return a record that says on which node it was measured, and where under records/logs/ its trials' logs are."""
 
     def of_trial(trial: TrialRecord) -> TrialRecord:

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from slowstep.launch.warm_interpreter import own_path
 from slowstep.measure.local import LocalMeasurer, here
 from slowstep.measure.slurm.mailbox import BEAT_SECONDS, HOME, SILENT_SECONDS, Mailbox
-from slowstep.measure.slurm.messages import Answer, Part, Request, Spent, Start, measured_by
+from slowstep.measure.slurm.messages import JobStart, MailboxAnswer, MessagePart, Request, Spent, measured_by
 from slowstep.processes.signals import Terminated
 from slowstep.records import Pair, Status
 from slowstep.settings.schema import Budget
@@ -77,7 +77,7 @@ class Server:
         except _NotRequeued as over:  # submitit writes down why
             raise over.__cause__ from None
 
-    def _serve_until_notice(self, box: Mailbox, start: Start) -> None:
+    def _serve_until_notice(self, box: Mailbox, start: JobStart) -> None:
         try:
             self._serve_all(box, start)
         except _Notice:  # a job that ended before it is killed would count as done, and not be requeued
@@ -85,7 +85,7 @@ class Server:
             while time.monotonic() < until and not box.ended:
                 time.sleep(POLL_SECONDS)
 
-    def _serve_all(self, box: Mailbox, start: Start) -> None:
+    def _serve_all(self, box: Mailbox, start: JobStart) -> None:
         with LocalMeasurer(self.budget, self.logs / start.name) as measurer:
             box.put(f"start.{start.name}", start)
             last, done = time.monotonic(), set[str]()
@@ -107,17 +107,17 @@ class Server:
         return DelayedSubmission(self)
 
 
-def _start(box: Mailbox) -> Start:
+def _start(box: Mailbox) -> JobStart:
     """Return this start of the job, with the environment of its node."""
     import submitit
 
     job = submitit.JobEnvironment().job_id
     count = 1 + sum(name.startswith(f"start.{job}-") for name in box.names())
     node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-    return Start(name=f"{job}-{count}", node=node, pid=os.getpid(), environment=here())
+    return JobStart(name=f"{job}-{count}", node=node, pid=os.getpid(), environment=here())
 
 
-def _serve(box: Mailbox, start: Start, measurer: LocalMeasurer, name: str) -> None:
+def _serve(box: Mailbox, start: JobStart, measurer: LocalMeasurer, name: str) -> None:
     """Answer one request. An exception is an answer, too, and the job's log says where it came from."""
     request: Request = box.take(f"{name}.request")
     measurer.deadline = time.monotonic() + request.left
@@ -130,14 +130,16 @@ def _serve(box: Mailbox, start: Start, measurer: LocalMeasurer, name: str) -> No
             value = None
             for place, record in _compared(measurer, *request.arguments, tell=_teller(box, name)):
                 _hesitate(record)
-                box.put(f"{name}.part.{place}", Part(place=place, record=measured_by(start, record), spent=spent()))
+                box.put(
+                    f"{name}.part.{place}", MessagePart(place=place, record=measured_by(start, record), spent=spent())
+                )
         else:
             value = measured_by(start, getattr(measurer, request.verb)(*request.arguments))
             _hesitate(value)
-        answer = Answer(value=value, spent=spent())
+        answer = MailboxAnswer(value=value, spent=spent())
     except Exception as error:
         traceback.print_exc()
-        answer = Answer(error=f"{type(error).__name__}: {error}", spent=spent())
+        answer = MailboxAnswer(error=f"{type(error).__name__}: {error}", spent=spent())
     box.put(f"{name}.answer", answer)
 
 

@@ -21,7 +21,7 @@ from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.slurm.crew import Crew, NodeJob
 from slowstep.measure.slurm.failures import failed_answer, failed_comparison
 from slowstep.measure.slurm.jobs import NoNode
-from slowstep.measure.slurm.messages import Answer, Request
+from slowstep.measure.slurm.messages import MailboxAnswer, Request
 from slowstep.measure.slurm.server import COMPARE
 
 POLL_SECONDS = 0.1
@@ -160,7 +160,7 @@ class Spread:
             yield number, part.record
         # parts were listed with the answer or before it, and must all be read by then
         if "answer" in names and all(n in asked.seen for n in names if n.startswith("part.")):
-            answer: Answer | None = job.box.take(f"{asked.name}.answer")
+            answer: MailboxAnswer | None = job.box.take(f"{asked.name}.answer")
             if answer is None:
                 return
             del self.asked[job]

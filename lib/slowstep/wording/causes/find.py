@@ -32,13 +32,10 @@ def causes(
 ) -> list[Cause]:
     """Return the causes, largest first.
 
-    One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
-    limit that a diagnostic change shows, and changes that act on one phase alone stand together. A change that takes a
-    good part of a loss names it, unless it is shown to take less than half. A loop in Python and its way back through
-    the backward pass are one loss. Limits that nothing else belongs to come last, unless they leave out what the run
+    One loss of time is one cause. Limits that no other cause belongs to come last, unless they leave out what the run
     could do without. Wholes (`WHOLES`) come after whatever is a good part of them. Changes are left out that were
-    compared beside settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
-    How much of a loss adopted changes leave is seen in the run with all of them (`remaining`).
+    compared beside settings which this run lacks. How much of a loss adopted changes leave is seen in the run with all
+    of them (`remaining`).
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
@@ -50,8 +47,28 @@ def causes(
     left = [remaining.left_by(v) if remaining else v.leaves for v in changes if v.factor not in WHOLES]
     open_ones = unexplained(suspects, left, minimum)
     explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
-    found = [node_cause(slow, there)] if slow else []
-    unchanged = dict[str, Suspect]()
+    of_nodes = [node_cause(slow, there)] if slow else []
+    of_phases, changes, limits = _of_phases(open_ones, changes, limits, verdicts, remaining)
+    of_limits, ceilings, changes = _of_limits(limits, changes, explained)
+    found = [*of_nodes, *of_phases, *of_limits, *_of_changes(changes, explained)]
+    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio), ceilings)
+
+
+def _of_phases(
+    open_ones: Sequence[tuple[Suspect, float]],
+    changes: Sequence[Verdict],
+    limits: Sequence[Verdict],
+    verdicts: Sequence[Verdict],
+    remaining: Remaining | None,
+) -> tuple[list[Cause], Sequence[Verdict], Sequence[Verdict]]:
+    """Return the causes of phases with lost time, and the changes and limits that belong to none of them.
+
+    `open_ones` holds each phase with the share of today's time that it loses whatever is changed. A phase stands with
+    the supported changes that take a part of its loss away, and with the limit that a diagnostic change shows. A change
+    that takes a good part of a loss names it, unless it is shown to take less than half. A loop in Python and its way
+    back through the backward pass are one loss.
+    """
+    found, unchanged = list[Cause](), dict[str, Suspect]()
     for suspect, stays in open_ones:
         parts = [v for v in changes if takes_part(v, suspect) and fits(v, suspect.most)]
         limit = next((v for v in limits if takes_part(v, suspect) and fits(v, suspect.most)), None)
@@ -65,8 +82,17 @@ def causes(
             if stays >= suspect.share.mean:
                 unchanged[suspect.phase] = suspect
         changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
-    found = with_ways_back(found, unchanged)
-    ceilings = []
+    return with_ways_back(found, unchanged), changes, limits
+
+
+def _of_limits(
+    limits: Sequence[Verdict], changes: Sequence[Verdict], explained: Sequence[Suspect]
+) -> tuple[list[Cause], list[Cause], Sequence[Verdict]]:
+    """Return the causes of limits, those of limits that stand alone, and the changes that belong to no limit.
+
+    A limit stands with the supported changes that take a part of it away.
+    """
+    found, ceilings = list[Cause](), list[Cause]()
     for limit in limits:
         within = [v for v in changes if is_within(v, limit)]
         changes = [v for v in changes if v not in within]
@@ -76,9 +102,13 @@ def causes(
             found.append(limit_cause(limit))
         else:
             ceilings.append(limit_cause(limit))
+    return found, ceilings, changes
+
+
+def _of_changes(changes: Sequence[Verdict], explained: Sequence[Suspect]) -> Iterator[Cause]:
+    """Yield the causes that changes name by themselves. Changes that act on one phase alone stand together."""
     for best, *others in _by_loss(changes):
-        found.append(factor_cause(best, best.effect.ratio, f"{costs(best, explained)}{also(others)}"))
-    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio), ceilings)
+        yield factor_cause(best, best.effect.ratio, f"{costs(best, explained)}{also(others)}")
 
 
 def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:

@@ -21,7 +21,7 @@ from slowstep.wording.lost import consists, gain_without, takes
 from slowstep.wording.words import effect, share, share_span
 
 MOST_LEFT = 0.5
-"""The part of a phase's lost time from which on changes that are not its cause leave most of it."""
+"""Changes leave most of a phase's lost time if this part of it stays; they are not its cause then."""
 
 
 def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:

@@ -40,7 +40,7 @@ def trainer_facts(w: Parts) -> dict[str, Any]:
 def _events(w: Parts) -> dict[str, Any]:
     """Return the interval of each periodic event in steps, or the strategy if it is not by steps.
 
-    A rare event is kept out of the trial's steps. Its interval is the one that its share of a block is computed with.
+    A rare one is kept out of the trial's steps. Its interval is the one that its share of a block is computed with.
     """
     callbacks = [type(c).__name__ for c in w.trainer.callback_handler.callbacks]
     found = {

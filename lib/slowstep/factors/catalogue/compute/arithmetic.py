@@ -7,7 +7,7 @@ from typing import Any
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
 from slowstep.factors.entries import (
-    TRAINING,
+    TRAINING_ARGUMENTS,
     argument,
     at,
     needs_cuda,
@@ -71,7 +71,7 @@ four_bit = only_if(
 def _precision_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
-        overrides={TRAINING + "bf16": value == "bf16", TRAINING + "fp16": value == "fp16"},
+        overrides={TRAINING_ARGUMENTS + "bf16": value == "bf16", TRAINING_ARGUMENTS + "fp16": value == "fp16"},
         expects={"autocast": {"fp32": "no"}.get(value, value)},
     )
 
@@ -131,7 +131,7 @@ def _optimizer_level(value: Any, run: Run) -> Level:
     eight_bit = "8bit" in value and "torch" not in value  # torchao's optimizers look as if they held 32 bits
     return Level(
         value=value,
-        overrides={TRAINING + "optim": value},
+        overrides={TRAINING_ARGUMENTS + "optim": value},
         expects=({"optimizer": MADE[value]} if value in MADE else {"optimizer_package": _package(value)})
         | ({"fused": value == "adamw_torch_fused"} if value in ("adamw_torch", "adamw_torch_fused") else {})
         | ({"optimizer_state_bits": 8} if eight_bit else {})

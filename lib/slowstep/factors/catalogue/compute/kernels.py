@@ -7,7 +7,7 @@ from typing import Any
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
 from slowstep.factors.entries import (
-    TRAINING,
+    TRAINING_ARGUMENTS,
     all_of,
     argument,
     at,
@@ -49,15 +49,15 @@ def _sdpa(value: Any, run: Run) -> dict[str, Any]:
 
 def _same_products(run: Run) -> dict[str, Any]:
     """Return the setting that keeps the run's matrix products: compiling would switch TF32 on if nothing is set."""
-    return {TRAINING + "tf32": False} if run["tf32"] is None and not run.compiled else {}
+    return {TRAINING_ARGUMENTS + "tf32": False} if run["tf32"] is None and not run.compiled else {}
 
 
 def _compile_level(value: Any, run: Run) -> Level:
     names = ("torch_compile_mode", "torch_compile_backend")
-    unset = {TRAINING + name: None for name in names if not value and run[name]}
+    unset = {TRAINING_ARGUMENTS + name: None for name in names if not value and run[name]}
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": value} | unset,
+        overrides={TRAINING_ARGUMENTS + "torch_compile": value} | unset,
         keeps=_same_products(run),
         expects={"compiled": value},
     )
@@ -66,14 +66,14 @@ def _compile_level(value: Any, run: Run) -> Level:
 def _mode_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": True, TRAINING + "torch_compile_mode": value},
+        overrides={TRAINING_ARGUMENTS + "torch_compile": True, TRAINING_ARGUMENTS + "torch_compile_mode": value},
         keeps=_same_products(run),
         expects={"compiled": True, "torch_compile_mode": value},
     )
 
 
 def _dynamic_level(value: Any, run: Run) -> Level:
-    compiled = {} if run.compiled else {TRAINING + "torch_compile": True} | _same_products(run)
+    compiled = {} if run.compiled else {TRAINING_ARGUMENTS + "torch_compile": True} | _same_products(run)
     return Level(
         value=value,
         overrides={"model.torch_compile_dynamic": value},

@@ -24,7 +24,7 @@ from slowstep.factors.factor import ALL_PHASES, Factor, Meaning
 from slowstep.settings.run import Run
 
 NOTICED = 0.01
-"""The share of the time from which on collecting garbage is worth a trial."""
+"""Collecting garbage is worth a trial from this share of the time."""
 
 
 CONVOLUTIONS = of_a_command("convolutions", "model with convolutions")

@@ -1,0 +1,105 @@
+"""What the pairs of a comparison did not meet, and the run does: stalls that come rarely, and reads from disk.
+
+Pairs that missed it refute no change that acts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slowstep.factors import Contrast
+from slowstep.judgement.comparison import ComparisonResult
+from slowstep.judgement.first_reads import FirstReads
+from slowstep.judgement.run_facts import MAY_STALL
+from slowstep.judgement.suspects import LITTLE
+from slowstep.judgement.throughput import sides, speed_up, works
+from slowstep.records import PHASES, ComparisonRecord, Pair
+from slowstep.text.numbers import percent, percentage
+from slowstep.text.phases import phase_named
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownOfRun:
+    """What is known of the run as it is, beside the pairs of the comparison that is judged."""
+
+    stalls: Mapping[str, float] = field(default_factory=dict)
+    """The phases in which the baseline stalls now and then, each with its share of the baseline's time, 0 to 1."""
+    noise: ComparisonRecord | None = None
+    """The A/A comparison. Where its own losses differ, an exact change may have other losses, too."""
+    reads: FirstReads | None = None
+    """A wait for files that later launches found in memory; None if there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A comparison as a rule sees it that asks what its pairs missed."""
+
+    contrast: Contrast
+    pairs: Sequence[Pair]
+    result: ComparisonResult
+    minimum: float
+    """The minimum effect: 0.05 for 5 %."""
+    device: str
+    before: Mapping[str, float]
+    """Share of the wall time, by phase, that the baseline spent in these pairs (`Verdict.before`)."""
+
+
+def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
+    """Return why these pairs do not refute the change, though their interval does; an empty text if they do."""
+    return (
+        _stalls_removed(compared) or _stalls_not_met(compared, known.stalls) or missed_in_memory(compared, known.reads)
+    )
+
+
+def missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
+    """Return that the change acts on a wait for files which these pairs found in memory; empty if it does not."""
+    if reads is None or not compared.contrast.acts_on(reads.phase):
+        return ""
+    if not reads.hides(compared.result.effect.high, 1 + compared.minimum):
+        return ""
+    return (
+        f"the files were in memory by then: {reads}. A job that reads more than memory holds waits longer, and "
+        "what the change brings to it is not known"
+    )
+
+
+def _stalls_removed(compared: Compared) -> str:
+    """Return that the change shortens waits which few pairs met, so that the median pair hides its gain."""
+    result = compared.result
+    if not (result.effect.median and _fewer_stalls(compared.pairs, compared.minimum)):
+        return ""
+    return (
+        f"the median pair shows {percent(result.effect.ratio)}, and over all the time measured the change is "
+        f"{percent(result.total_ratio)}, since waits of the run grow shorter: they come too rarely for these pairs"
+    )
+
+
+def _stalls_not_met(compared: Compared, stalls: Mapping[str, float]) -> str:
+    """Return that these pairs met too little of the stalls that the change acts on."""
+    missed = {
+        phase: share
+        for phase, share in sorted(stalls.items())
+        if phase in compared.contrast.touched(compared.device) and share * LITTLE > compared.before.get(phase, 0.0)
+    }
+    if not missed:
+        return ""
+    return (
+        f"the baseline stalls now and then in {' and '.join(map(phase_named, missed))}, where it spends "
+        f"{' and '.join(map(percentage, missed.values()))} of its time, and these pairs met too little of that to "
+        "say what the change brings"
+    )
+
+
+def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
+    """Return whether the change takes away waits worth the minimum effect, over all the time measured."""
+    before, after = sides(pairs)
+    work = works(before, after)
+
+    def seconds_per_work(side: int, phases: Sequence[str]) -> float:
+        return sum(b.phases.get(p, 0.0) for b in (before, after)[side] for p in phases) / sum(work[side])
+
+    waits, whole = (seconds_per_work(0, phases) for phases in (MAY_STALL, PHASES))
+    removed = (waits - seconds_per_work(1, MAY_STALL)) / whole
+    faster = whole / seconds_per_work(1, PHASES)
+    return speed_up(removed) >= 1 + minimum and faster >= 1 + minimum
