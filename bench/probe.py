@@ -199,11 +199,11 @@ QUICKEST = 0.1
 machine something else holds up most steps, by more than the probe takes."""
 
 RESAMPLED = 2000
-"""As many times are pairs drawn for an interval."""
+"""How many times pairs are drawn for an interval."""
 
 
 def _added(pairs: list[tuple[list[float], list[float]]]) -> tuple[float, float, float]:
-    """By how many seconds the quickest steps are longer with the probe, and the interval of that by resampled pairs."""
+    """Return the seconds by which the probe prolongs the quickest steps, with their interval by resampled pairs."""
     bare, probed = (np.array(side) for side in zip(*pairs, strict=True))
     drawn = np.random.default_rng(0).integers(len(bare), size=(RESAMPLED, len(bare)))
     resampled = [_longer(bare[those], probed[those]) for those in drawn]

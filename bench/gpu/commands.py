@@ -28,7 +28,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "gpt.py"
 HEALTHY = "untouched"
 
 LEAST_NAMED = 3
-"""Of four causes."""
+"""The fewest causes to be named, of four."""
 
 
 @dataclass(frozen=True, kw_only=True)

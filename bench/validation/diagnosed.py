@@ -56,7 +56,7 @@ INTERRUPTED = 128
 
 
 def diagnose(params: Path, outputs: Path, *overrides: str) -> None:
-    """As a user does: each notebook in processes of its own, which end with this one; what goes wrong is recorded."""
+    """Diagnose as a user does: each notebook in processes of its own, which end with this one. Note what goes wrong."""
     changed = ["--set", *overrides] if overrides else []
     with contextlib.redirect_stdout(io.StringIO()):
         status = main(["diagnose", str(params), "--outputs", str(outputs), *changed])

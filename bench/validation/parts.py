@@ -78,11 +78,11 @@ class Part:
         return figures
 
     def judged(self, figures: dict[str, Any]) -> dict[str, Any]:
-        """By today's code, as far as the records of this measurement still lie."""
+        """Return the figures as today's code judges them, as far as the records of this measurement still lie."""
         return self.judge(figures, self.at_hand())
 
     def at_hand(self) -> bool:
-        """Whether the records of this measurement lie in outputs/validation/."""
+        """Return whether the records of this measurement lie in outputs/validation/."""
         return self._of.is_file() and self._of.read_text(encoding="utf-8") == self._identity()
 
     @property

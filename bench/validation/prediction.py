@@ -19,7 +19,7 @@ from slowstep.launch import environment as of_trials
 
 TOLERANCE = 0.05
 PAIRS = 12
-"""Of the baseline with itself: more than a verdict needs, since a speed is asked for and not a change."""
+"""The pairs of the baseline with itself: more than a verdict needs, since a speed is asked for and not a change."""
 
 
 def measure(case: Scenario, folder: Path) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def collected(names: Iterable[str]) -> dict[str, Any]:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """Those of these parts that were never measured."""
+    """Return the parts among `names` that were never measured."""
     known = read()
     return [name for name in names if "figures" not in known.get(name, {})]
 

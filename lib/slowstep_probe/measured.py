@@ -111,7 +111,7 @@ class Block:
     """The periods in which a quota of CPU time was counted meanwhile; 0 without one. Of several quotas, and of those of
     several nodes, it is the one that was used up most often."""
     quota_used_up: int = 0
-    """Those of them in which it was used up, so that processes were stopped until the next one."""
+    """The periods in which the quota was used up. The kernel then stops the processes until the next period begins."""
 
     def __post_init__(self) -> None:
         """Refuse figures that no block can have and that nothing could be computed from: ValueError."""

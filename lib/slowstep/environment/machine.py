@@ -39,7 +39,7 @@ class Machine:
     system: str
     processor: str
     cores: int
-    """Those that may be kept busy: a container may have fewer than the machine."""
+    """The cores that may be kept busy: a container may have fewer than the machine."""
     memory: int
     gpu: str | None
     gpu_count: int

@@ -51,7 +51,7 @@ class Outermost:
         """The modules that have hooks, with these."""
         self._own = OwnCalls(self._own_call)
         self._passes: list[_Watched | _OwnPass] = []
-        """Those whose passes are under way, outermost first."""
+        """The passes that are under way, outermost first."""
         self._steps = 0
         """Steps so far in which modules were sought."""
         self._discovery: Any = None

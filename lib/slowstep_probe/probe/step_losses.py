@@ -24,13 +24,13 @@ class StepLosses:
         self._kept: list[torch.Tensor] = []
         self._last: torch.Tensor | None = None
         self._parts: list[torch.Tensor] = []
-        """Those of the step under way, scaled so that their sum is the step's loss."""
+        """The mean loss of each backward pass in the step under way. Their sum is the step's loss."""
         self._unscaled: ByIdentity[torch.Tensor] = ByIdentity()
         """The losses before fp16's scaling, which keeps small gradients from vanishing, by what the scaling gave."""
         self._scaler: Any = None
         """The GradScaler that scaled losses in the step under way; None if none did."""
         self._scaled = 0.0
-        """What it gave in this step that has not come to a backward pass by itself."""
+        """The number of losses that it scaled in this step and that have not come to a backward pass by themselves."""
         self._look = looking(self._mean)
         self._look_at_scaled = looking(self._note_scaled)
 

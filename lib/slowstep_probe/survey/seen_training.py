@@ -82,12 +82,12 @@ def _model_of(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
 
 
 def _holder(called: Sequence[torch.nn.Module], updated: Collection[int]) -> torch.nn.Module | None:
-    """Return the smallest module that holds all those which are called outermost and have weights that are `updated`,
-    which are told by their identity.
+    """Return the smallest module that holds all trained modules among those `called` outermost.
 
-    A model may be trained by methods of its own, which call its parts, as those of Lightning and of embeddings of
-    graphs often are. None where one of the called ones holds the others, or nothing holds them all. A target network
-    that follows the model is none of its parts, though its weights could have gradients.
+    A module is trained if an optimizer updates one of its weights: `updated` holds their identities. A model may be
+    trained by methods of its own, which call its parts, as those of Lightning and of embeddings of graphs often are.
+    None where one of the called modules holds all the others, or nothing holds them all. A target network that follows
+    the model is none of its parts, though its weights could have gradients.
     """
     trained = {id(one) for one in called if any(id(weight) in updated for weight in one.parameters())}
     if not trained or any(trained <= _parts(one) for one in called):

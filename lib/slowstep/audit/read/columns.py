@@ -305,7 +305,7 @@ def _named(text: str) -> str:
 def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
     """Return the unit that is in brackets, is the whole header, or is its end behind words without meaning for it.
 
-    In brackets behind it may stand of what share of the work it is. Of a share other than a device it is unknown.
+    Brackets behind the unit may say whose work it counts, `tokens/s (per node)`. None unless it is that of a device.
     """
     share = None if ratio(bracketed) or SET_UP.search(bracketed) else SHARE.search(bracketed)
     of = (share["per"] or share["part"]) if share else bracketed.removeprefix("/")

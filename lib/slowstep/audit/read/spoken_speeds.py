@@ -359,8 +359,10 @@ def _named(rest: str, line: str) -> Iterator[Said]:
 
 
 def _asked_whose(said: Said, before: str) -> Said:
-    """Return what a number says, as a question if the text before it last speaks of an evaluation, or its name of work
-    that comes before training."""
+    """Return what a number says, or a question in its place where the number may be of other work than training.
+
+    That is where the text `before` it speaks of an evaluation last, or its own name of work that comes before training.
+    """
     question = WHOSE if evaluates_last(before) else WHOSE_WORK if prepares(said.name) else ""
     return Said(name=said.name, shown=said.shown, question=question) if question else said
 
