@@ -20,7 +20,8 @@ from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
 from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
-from slowstep.audit.read.spoken_speeds import SPEEDS, Spoken, spoken_speeds
+from slowstep.audit.read.spoken_lines import SPEEDS
+from slowstep.audit.read.spoken_speeds import Spoken, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import MICRO_BATCH
