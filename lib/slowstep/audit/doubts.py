@@ -25,7 +25,7 @@ from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import times
 from slowstep.audit.micro_batches import ACCUMULATED, makes_more_sense
 from slowstep.audit.relations import TITLES, solve
-from slowstep.audit.run import Run, unknown_differences
+from slowstep.audit.run import ReportedRun, unknown_differences
 from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_of_sizes
 from slowstep.audit.short_runs import FEW_STEPS, few_steps, question_of_steps
 from slowstep.audit.stated_size import contradicts, stated_speed_up
@@ -50,7 +50,7 @@ COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[
 """A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
 
 
-def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
+def doubt_of(claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure | None, unit: str) -> str:
     """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
@@ -78,7 +78,7 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     return of_batch or (few_steps(a, b, unit) if gain else "")
 
 
-def by_micro_batches(a: Run, b: Run, gain: Figure, unit: str) -> Figure | None:
+def by_micro_batches(a: ReportedRun, b: ReportedRun, gain: Figure, unit: str) -> Figure | None:
     """Return the gain if steps that may be micro-batches are; None where that changes nothing, or makes less sense.
 
     Rows that accumulate other numbers of them are as a rule more alike by the right reading.
@@ -99,14 +99,14 @@ def _both_deny(claim: Claim, gain: Figure, other: Figure) -> bool:
     return bool(stated and contradicts(gain, stated) and contradicts(other, stated))
 
 
-def _padding_explains(a: Run, b: Run) -> bool:
+def _padding_explains(a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether a sample has other tokens in two rows since one of them pads all to the full length."""
     padded = [r for r in (a, b) if r.settings.dataset.padding == "max_length"]
     tokens = padded[0].solved.known.get("tokens_per_sample") if len(padded) == 1 else None
     return bool(tokens and padded[0].length and tokens.meets(exact(padded[0].length)))
 
 
-def _epochs_decide(claim: Claim, a: Run, b: Run) -> bool:
+def _epochs_decide(claim: Claim, a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether the time of an epoch tells which tokens are gone: text, or padding if no text can be cut off."""
     unit = as_in_an_epoch(a, b)
     words = (claim.text, a.label, b.label, *a.unknown.values(), *b.unknown.values())
@@ -114,7 +114,7 @@ def _epochs_decide(claim: Claim, a: Run, b: Run) -> bool:
     return unit == "tokens_per_second" or (unit == "samples_per_second" and of_padding)
 
 
-def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
+def devices_unknown(a: ReportedRun, b: ReportedRun, text: str = "") -> bool:
     """Return whether speeds of one device stand for those of several, whose number only words give.
 
     These are the names of the rows, or the `text` of a claim.
@@ -126,12 +126,12 @@ def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
     return len(set().union(*counts)) > 1 and all(_of_one_device(r) for r in (a, b))
 
 
-def _of_one_device(run: Run) -> bool:
+def _of_one_device(run: ReportedRun) -> bool:
     each = [q.removesuffix(OF_A_DEVICE) for q in run.given if q.endswith(OF_A_DEVICE)]
     return bool(each) and "devices" not in run.given and run.given.keys().isdisjoint(each)
 
 
-def _batch_unknown(a: Run, b: Run, unit: str) -> str:
+def _batch_unknown(a: ReportedRun, b: ReportedRun, unit: str) -> str:
     """Return a doubt if two runs were compared by steps of which nobody says how many samples they have."""
     if not counts_steps(unit, a, b) or same_batch(a, b) is not None:
         return ""
@@ -141,7 +141,7 @@ def _batch_unknown(a: Run, b: Run, unit: str) -> str:
     return f"{BATCH}, and '{b.label}' took {after} steps where '{a.label}' took {before}, as with another batch"
 
 
-def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
+def questions_of(claim: Claim, a: ReportedRun, b: ReportedRun, doubt: str) -> list[str]:
     found = []
     by_column = in_column(claim.factor, a) != in_column(claim.factor, b)
     if claim.factor and not by_column and not changed(a.settings, b.settings) and not unknown_differences(a, b):
@@ -186,6 +186,6 @@ def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     return found
 
 
-def _padded(a: Run, b: Run) -> str:
+def _padded(a: ReportedRun, b: ReportedRun) -> str:
     """Return the names of the rows that can hold padding; packed ones have none."""
     return " and ".join(f"'{r.label}'" for r in (a, b) if not r.packed)
