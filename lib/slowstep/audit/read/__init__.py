@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.columns import NoFigures, Unreadable
 from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
+from slowstep.audit.read.source_text import NoFigures, Unreadable
 from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.text_files import boxed, looks_like_table, refuse_no_text

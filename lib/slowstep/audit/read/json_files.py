@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.read.cells import bare
-from slowstep.audit.read.columns import MEASURED, OUT_OF_MEMORY, Unreadable, column, text_of
+from slowstep.audit.read.columns import MEASURED, OUT_OF_MEMORY, column
 from slowstep.audit.read.measures import number
+from slowstep.audit.read.source_text import Unreadable, text_of
 from slowstep.audit.read.tables import MANY, rows_of
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.text.sentences import capitalised

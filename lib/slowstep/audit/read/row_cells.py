@@ -11,18 +11,10 @@ from typing import Any
 from slowstep.audit.figures import COMMA, parse, says_spread
 from slowstep.audit.micro_batches import OF_STEPS, step_word
 from slowstep.audit.read.cells import Cell
-from slowstep.audit.read.columns import (
-    MEASURED,
-    NOTHING,
-    ONLY_OUT_OF_MEMORY,
-    OUT_OF_MEMORY,
-    Column,
-    Unreadable,
-    figure,
-    plain,
-)
+from slowstep.audit.read.columns import MEASURED, NOTHING, ONLY_OUT_OF_MEMORY, OUT_OF_MEMORY, Column, figure, plain
 from slowstep.audit.read.device_cells import counted_devices
 from slowstep.audit.read.measures import number
+from slowstep.audit.read.source_text import Unreadable
 from slowstep.audit.read.stated_cells import is_base, stated
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting, may_be_size
 from slowstep.audit.relations import TITLES

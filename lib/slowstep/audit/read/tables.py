@@ -10,16 +10,7 @@ from typing import Any
 from slowstep.audit.figures import parse
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
-from slowstep.audit.read.columns import (
-    MEASURED,
-    Column,
-    NoFigures,
-    Unreadable,
-    figure,
-    is_number,
-    plain,
-    text_of,
-)
+from slowstep.audit.read.columns import MEASURED, Column, figure, is_number, plain
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
@@ -42,6 +33,7 @@ from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
 from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.row_cells import read_row, shortened
+from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
 from slowstep.audit.read.stated_cells import odd_ratios
 from slowstep.audit.read.step_counts import other_steps, steps_along
 from slowstep.audit.read.sums_so_far import read_sums
