@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
 from slowstep.audit.device_words import counted_in
@@ -142,48 +143,57 @@ def _batch_unknown(a: ReportedRun, b: ReportedRun, unit: str) -> str:
 
 
 def questions_of(claim: Claim, a: ReportedRun, b: ReportedRun, doubt: str) -> list[str]:
-    found = []
+    """Return the questions that would decide a claim: on the rows' settings, on a `doubt`, and on their measuring."""
     by_column = in_column(claim.factor, a) != in_column(claim.factor, b)
-    if claim.factor and not by_column and not changed(a.settings, b.settings) and not unknown_differences(a, b):
-        found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
+    known = by_column or changed(a.settings, b.settings) or unknown_differences(a, b)
+    settings = f"Which settings differ between '{a.label}' and '{b.label}'? None are given"
+    return [*([settings] if claim.factor and not known else []), *_on_doubt(a, b, doubt), *_on_measuring(a, b)]
+
+
+def _on_doubt(a: ReportedRun, b: ReportedRun, doubt: str) -> Iterator[str]:
+    """Yield the questions on a doubt, which begins or ends with the text that names it."""
+    both = f"'{a.label}' and '{b.label}'"
     if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)
-        found.append(
+        yield (
             f"What share of the positions is padding in {_padded(a, b)}? If the samples are shorter "
             f"than {short} tokens, it was padding that cost the time"
         )
-        found.append(f"What share of the tokens does a length of {short} cut off?")
+        yield f"What share of the tokens does a length of {short} cut off?"
     if doubt.startswith(OTHER_TOKENS):
-        found.append(f"Do the tokens a second of {_padded(a, b)} count padding, or was text cut off in one of them?")
+        yield f"Do the tokens a second of {_padded(a, b)} count padding, or was text cut off in one of them?"
     if doubt.endswith(ON_THAT):
-        found.append("Is the claim on the time to the same result, or on the time of as much work?")
+        yield "Is the claim on the time to the same result, or on the time of as much work?"
     if doubt.endswith(SAME_RESULT):
-        found.append(f"Did '{a.label}' and '{b.label}' come to the same loss or accuracy?")
+        yield f"Did {both} come to the same loss or accuracy?"
     if doubt == PADDED:
-        found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
+        yield f"Do the tokens a second of {_padded(a, b)} count padding?"
     if doubt.startswith(OTHER_SAMPLES):
-        found.append(question_of_sizes(a, b))
+        yield question_of_sizes(a, b)
     if doubt.startswith(FEW_STEPS):
-        found.append(question_of_steps(a, b))
+        yield question_of_steps(a, b)
     if doubt.startswith(BATCH):
-        found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
+        yield f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?"
     if doubt.startswith(MICRO):
         words = " or ".join(dict.fromkeys(f"'{r.step_word}'" for r in (a, b) if r.step_word))
-        found.append(f"Is one {words} of '{a.label}' and '{b.label}' a micro-batch, or all that a step accumulates?")
+        yield f"Is one {words} of {both} a micro-batch, or all that a step accumulates?"
     if doubt == DEVICES:
-        found.append(f"On how many devices were '{a.label}' and '{b.label}' trained?")
+        yield f"On how many devices were {both} trained?"
     if doubt == UNKNOWN:
-        found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
+        yield f"How many steps or epochs did {both} take?"
+
+
+def _on_measuring(a: ReportedRun, b: ReportedRun) -> Iterator[str]:
+    """Yield what to ask about how two rows were measured."""
     if b.out_of_memory:
-        found.append(f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?")
+        yield f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?"
     elif a.repeats and b.repeats:
-        found.append(f"Did the repeats of '{a.label}' and '{b.label}' take turns, or did one come after the other?")
+        yield f"Did the repeats of '{a.label}' and '{b.label}' take turns, or did one come after the other?"
     elif not b.projected:
-        found.append(
+        yield (
             f"How often was '{b.label}' measured, over how many steps after its warm-up, and in turns with '{a.label}' "
             "or at another time?"
         )
-    return found
 
 
 def _padded(a: ReportedRun, b: ReportedRun) -> str:
