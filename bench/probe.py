@@ -49,6 +49,13 @@ TINY = {
 FIRST_STEPS = 3
 """The steps of a block that are not timed: in them the probe looks for the model, which it does once in a run."""
 
+QUICKEST = 0.1
+"""The share of steps by which the host's time is told. Nothing holds these up but the program itself. On a shared
+machine something else holds up most steps, by more than the probe takes."""
+
+RESAMPLED = 2000
+"""How many times pairs are drawn for an interval."""
+
 
 class Block(NamedTuple):
     """The seconds of each step of a block, and whether the probe was attached."""
@@ -192,14 +199,6 @@ def added() -> dict[str, float]:
         for name, interval in found.items()
         for end, seconds in zip(("", "_low", "_high"), interval, strict=True)
     }
-
-
-QUICKEST = 0.1
-"""The share of steps by which the host's time is told. Nothing holds these up but the program itself. On a shared
-machine something else holds up most steps, by more than the probe takes."""
-
-RESAMPLED = 2000
-"""How many times pairs are drawn for an interval."""
 
 
 def _added(pairs: list[tuple[list[float], list[float]]]) -> tuple[float, float, float]:

@@ -22,6 +22,9 @@ from slowstep.report.index import overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
 
+INTERRUPTED = 128
+"""The exit status from which on a signal ended the command."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
@@ -49,10 +52,6 @@ class Scored:
     def correct(self) -> bool:
         """Everything that is asked of it."""
         return self.named and not self.others and self.agrees and not self.failed and self.decided > 0
-
-
-INTERRUPTED = 128
-"""The exit status from which on a signal ended the command."""
 
 
 def diagnose(params: Path, outputs: Path, *overrides: str) -> None:

@@ -48,6 +48,8 @@ CHILD = (
 BARE = ("bench/validation/bare.py", PLANTED, *CHILD, *BUILDS)
 CATALOGUE = "lib/slowstep/factors/catalogue/**/*.py"
 
+QUICK: Path = ROOT / "params" / "quick.yaml"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -184,9 +186,6 @@ def _job(case: Scenario) -> Part:
         cases=[case],
         tell=lambda figures: f"{figures['error']} of {figures['trained, s']} s",
     )
-
-
-QUICK: Path = ROOT / "params" / "quick.yaml"
 
 
 def _diagnosed() -> dict[str, Any]:

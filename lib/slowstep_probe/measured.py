@@ -37,6 +37,9 @@ OWN_EXCHANGE = "own"
 LARGEST = 1e12
 """A limit that no number of steps or of seconds reaches: it is 30 thousand years. NaN is refused by it, too."""
 
+ATTENTION, PRODUCT = "attention", "product"
+"""What a program may write out by single operators though PyTorch has one for it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
@@ -264,10 +267,6 @@ class Place:
     all of them train, and where the loss is made."""
     together: float = 0.0
     """The share of the time, 0 to 1, in which the training stood in that function in this phase, at whatever line."""
-
-
-ATTENTION, PRODUCT = "attention", "product"
-"""What a program may write out by single operators though PyTorch has one for it."""
 
 
 @dataclass(frozen=True, kw_only=True)

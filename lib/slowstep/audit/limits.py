@@ -39,6 +39,8 @@ OF_STEPS = ("seconds_per_step", "steps_per_second")
 
 SPEEDS = {TITLES[quantity] for quantity in ("steps_per_second", "samples_per_second", "tokens_per_second")}
 
+WHAT_ELSE = "it was measured, so recomputation alone can't be the cause: what else changed?"
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -51,9 +53,6 @@ class Limit:
     why: str
     of_flops: bool = False
     """True if it is reckoned by FLOPs, which do not count what else a setting does, such as moving activations."""
-
-
-WHAT_ELSE = "it was measured, so recomputation alone can't be the cause: what else changed?"
 
 
 def beyond_bound(

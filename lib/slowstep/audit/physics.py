@@ -22,6 +22,25 @@ CACHEABLE = 1e9
 Sizes = Mapping[str, Any]
 """Sizes of the model as a trial would observe them: parameters that multiply or are trained, layers, hidden size."""
 
+PADDED = 0.05
+"""The share by which a sample may be longer than its `max_length`, as padding may fill it up to a round number."""
+
+PAIR, SEVERAL = 2, 4
+"""The most sequences of a sample, as a pair of a chosen and a rejected answer has, and of one whose words say more."""
+
+ALIKE = 1.5
+"""How many times as many tokens for its length a sample of one row may have as one of another row on the same data."""
+
+OF_SEVERAL = re.compile(
+    r"\b(?:[dko]po|ipo|orpo|simpo|rewards?|preferences?|pair\w*|siamese|(?:bi|dual|cross)-?encoders?|clip|contrastive|"
+    r"triplets?|negatives?|retriev\w*|embedd\w*|m?t5|bart|seq2seq|encoder|multiple[ -]choice)\b",
+    re.IGNORECASE,
+)
+"""Words of trainings whose samples are several sequences: pairs, triplets, answers to choose from."""
+
+DECIMAL = 2**30 / 1e9
+"""A device of 80 GiB holds 86 GB, as scripts print that divide bytes by 1e9; a report seldom says which it means."""
+
 
 def per_token(run: ReportedRun, sizes: Sizes | None) -> TokenFlops | None:
     """Return the FLOPs a token of the run's model at its full length; None if sizes or length are not known."""
@@ -47,24 +66,6 @@ def beyond_the_device(run: ReportedRun, sizes: Sizes | None, device: str | None)
         *_beyond_bandwidth(run, sizes, device),
         *_beyond_memory(run, sizes, device),
     ]
-
-
-PADDED = 0.05
-"""The share by which a sample may be longer than its `max_length`, as padding may fill it up to a round number."""
-
-
-PAIR, SEVERAL = 2, 4
-"""The most sequences of a sample, as a pair of a chosen and a rejected answer has, and of one whose words say more."""
-
-ALIKE = 1.5
-"""How many times as many tokens for its length a sample of one row may have as one of another row on the same data."""
-
-OF_SEVERAL = re.compile(
-    r"\b(?:[dko]po|ipo|orpo|simpo|rewards?|preferences?|pair\w*|siamese|(?:bi|dual|cross)-?encoders?|clip|contrastive|"
-    r"triplets?|negatives?|retriev\w*|embedd\w*|m?t5|bart|seq2seq|encoder|multiple[ -]choice)\b",
-    re.IGNORECASE,
-)
-"""Words of trainings whose samples are several sequences: pairs, triplets, answers to choose from."""
 
 
 def beyond_the_batch(run: ReportedRun, runs: Sequence[ReportedRun]) -> list[Finding]:
@@ -166,10 +167,6 @@ def _beyond_bandwidth(run: ReportedRun, sizes: Sizes | None, device: str | None)
         f"weights {passes * micro_batches:.0f} times: the speed, the device or the model is not what is given"
     )
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
-
-
-DECIMAL = 2**30 / 1e9
-"""A device of 80 GiB holds 86 GB, as scripts print that divide bytes by 1e9; a report seldom says which it means."""
 
 
 def _beyond_memory(run: ReportedRun, sizes: Sizes | None, device: str | None) -> list[Finding]:

@@ -27,6 +27,12 @@ SLIGHT = 0.002
 Reckon = Callable[[ReportedRun, ReportedRun, ReportedRun], Figure]
 """A way to reckon an efficiency from the speed-ups of the reference, of the row above, and of the row itself."""
 
+COUNTS = {"steps": "steps_per_second", "samples": "samples_per_second", "epochs": "seconds_per_epoch"}
+"""Counts of work, each with the figure by which one of them is timed."""
+
+OF_STEPS_TO = re.compile(r"(?:\b|_)(?:steps|iter(?:ation)?s|updates)(?:\b|_)", re.IGNORECASE)
+"""Words of a column that counts steps and was not read: `steps to 3.28`."""
+
 
 def stated_ratios(runs: Sequence[ReportedRun]) -> list[Finding]:
     """Find speed-ups and efficiencies that no figure of their row beside those of a reference gives.
@@ -155,13 +161,6 @@ def _beside(a: ReportedRun, b: ReportedRun) -> Iterator[Figure]:
         other = a.beside.get(name, 0.0)
         if value > 0 and other > 0:
             yield from (exact(value / other), exact(other / value))
-
-
-COUNTS = {"steps": "steps_per_second", "samples": "samples_per_second", "epochs": "seconds_per_epoch"}
-"""Counts of work, each with the figure by which one of them is timed."""
-
-OF_STEPS_TO = re.compile(r"(?:\b|_)(?:steps|iter(?:ation)?s|updates)(?:\b|_)", re.IGNORECASE)
-"""Words of a column that counts steps and was not read: `steps to 3.28`."""
 
 
 def _after_other_work(a: ReportedRun, b: ReportedRun) -> Iterator[Figure]:

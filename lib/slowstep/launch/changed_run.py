@@ -26,6 +26,9 @@ from slowstep_probe.survey.debug_environment import environment_of
 RUN = "run-"
 """The beginning of the names of folders that hold the changed copies of one run."""
 
+MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
+"""What is done in the command's process, and in which processes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
@@ -55,10 +58,6 @@ class Changes:
     def none(self) -> bool:
         """Return whether they change nothing, as where an investigation adopted no change."""
         return not (self.values or self.given) and self.freed_memory == "returned"
-
-
-MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
-"""What is done in the command's process, and in which processes."""
 
 
 def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:

@@ -16,6 +16,9 @@ from slowstep_probe.measured import Block
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.survey.survey import Survey
 
+NEARLY_ALL = 0.9
+"""The share of a module's weights from which on one that it holds, and that is called beside it, is the model."""
+
 
 def seen_training(
     probe: Probe, survey: Survey, block: Block, trainer: Any, facts: dict[str, Any], updates: int, collecting: float
@@ -60,10 +63,6 @@ def _is_beside(module: torch.nn.Module, model: torch.nn.Module, updated: Collect
     """Return whether a module is trained beside the model: it is no part of it, and no wrapper of its weights."""
     own = {id(weight) for weight in module.parameters()}
     return bool(own & set(updated)) and not own <= {id(weight) for weight in model.parameters()}
-
-
-NEARLY_ALL = 0.9
-"""The share of a module's weights from which on one that it holds, and that is called beside it, is the model."""
 
 
 def _model_of(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:

@@ -59,6 +59,9 @@ BACK = 2
 IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
 """The names of nodes that are not Python's. What one of them calls again and again is no loop in Python."""
 
+OUTSIDE, IN_C_ALONE = 0, -1
+"""The places of operators outside of all nodes, and of those that a node calls which is none of Python's."""
+
 
 @dataclass(frozen=True)
 class Product:
@@ -297,10 +300,6 @@ def _is_long(operator: Any) -> bool:
 
 def _took(event: Any) -> float:
     return event.time_range.end - event.time_range.start
-
-
-OUTSIDE, IN_C_ALONE = 0, -1
-"""The places of operators outside of all nodes, and of those that a node calls which is none of Python's."""
 
 
 def node_of(event: Any) -> int:

@@ -17,6 +17,9 @@ SPREAD = (
 
 STATISTIC = re.compile(rf"(?P<before>.*\S)\s*[(\[]\s*(?P<of>{MIDDLE}|{PERCENTILE}|{END}|{SPREAD})\s*[)\]]\s*", re.I)
 
+OF_MIDDLE = re.compile(MIDDLE, re.IGNORECASE)
+OF_FEW = re.compile(rf"{PERCENTILE}|{END}|{SPREAD}", re.IGNORECASE)
+
 
 def of_few(bracketed: str) -> bool:
     """Return whether the words in brackets of a header say that its numbers are not those of a middle step."""
@@ -27,7 +30,3 @@ def without_statistic(header: str) -> str:
     """Return a header without the statistic in brackets at its end: a `length (max)` is a length."""
     found = STATISTIC.fullmatch(header)
     return found["before"] if found else header
-
-
-OF_MIDDLE = re.compile(MIDDLE, re.IGNORECASE)
-OF_FEW = re.compile(rf"{PERCENTILE}|{END}|{SPREAD}", re.IGNORECASE)

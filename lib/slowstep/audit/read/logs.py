@@ -45,6 +45,9 @@ PART = 0.5
 MANY = 5
 """The most totals that a message names."""
 
+LEFT_OUT = "Trainer's last words that stand before the first bar are left out: were they another training's?"
+TAKEN = "Trainer's last words stand before the bar, which is not all there: are they this training's?"
+
 
 @dataclass(frozen=True)
 class Training:
@@ -163,10 +166,6 @@ def _read_by(log: Scanned, path: Path) -> tuple[Scanned, list[tuple[int, dict[st
 def _ends(each: Sequence[Said], path: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return the figures of Trainer's last words, where they say some, with their places in the log."""
     return [(at, figures) for at, figures in (last_words(said, path) for said in each) if figures]
-
-
-LEFT_OUT = "Trainer's last words that stand before the first bar are left out: were they another training's?"
-TAKEN = "Trainer's last words stand before the bar, which is not all there: are they this training's?"
 
 
 def _with_ends(
