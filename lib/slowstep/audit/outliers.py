@@ -29,7 +29,7 @@ SERIES = (
 )
 """Figures that vary little from one setting to the next."""
 
-WORK = dict.fromkeys(
+COUNTS_MORE_EQUAL_WORK = dict.fromkeys(
     ("seconds_per_step", "steps_per_second"), ("samples_per_second", "tokens_per_second")
 ) | dict.fromkeys(("seconds_per_sample", "samples_per_second"), ("tokens_per_second",))
 """Figures that count more equal work than another one does, by that one."""
@@ -144,7 +144,7 @@ def _times_neighbours(value: float, beside: Sequence[float]) -> float:
 
 def _explained(quantity: str, row: ReportedRun, beside: Sequence[ReportedRun]) -> bool:
     """Return whether a figure of more equal work, such as samples/s, is near its neighbours: then this is no slip."""
-    for work in WORK.get(quantity, ()):
+    for work in COUNTS_MORE_EQUAL_WORK.get(quantity, ()):
         known = [f for r in (row, *beside) if (f := r.solved.known.get(work)) and f.bounded]
         if len(known) > len(beside) and not _times_neighbours(known[0].middle, [f.middle for f in known[1:]]):
             return True

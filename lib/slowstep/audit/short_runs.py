@@ -28,7 +28,7 @@ MEASURED = re.compile(
 
 
 @dataclass(frozen=True)
-class Measured:
+class StepsAndSeconds:
     """What a pace rests on."""
 
     steps: float
@@ -56,11 +56,11 @@ def question_of_steps(a: ReportedRun, b: ReportedRun) -> str:
     return f"How fast are '{a.label}' and '{b.label}' over some hundred steps, after their first ones?"
 
 
-def _is_short(of: Measured) -> bool:
+def _is_short(of: StepsAndSeconds) -> bool:
     return of.steps < FEWEST and (of.seconds is None or of.seconds < SHORT)
 
 
-def _measured(run: ReportedRun) -> Measured | None:
+def _measured(run: ReportedRun) -> StepsAndSeconds | None:
     """Return what the pace of a row rests on, by its file, by a column or by its figures; None if nobody says it."""
     said = run.rests_on.get("steps") or next((v for name, v in run.beside.items() if _counts(name) and v > 0), None)
     if said is None and "steps" in run.given:
@@ -69,7 +69,7 @@ def _measured(run: ReportedRun) -> Measured | None:
         return None
     step = run.solved.known.get("seconds_per_step")
     seconds = run.rests_on.get("seconds") or (said * step.middle if step and step.bounded else None)
-    return Measured(said, seconds, run.rests_on.get("planned", 0))
+    return StepsAndSeconds(said, seconds, run.rests_on.get("planned", 0))
 
 
 def _counts(header: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL
 from slowstep_probe.changing.effects import Effects
-from slowstep_probe.changing.given import Given
+from slowstep_probe.changing.given import OptionValues
 from slowstep_probe.changing.held_events import HeldEvents
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.intervention import Intervention
@@ -47,7 +47,7 @@ class Changes:
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
         self.schedules = Schedules(self.interceptors.configurations.own_steps)
         self.effects = Effects(lambda: probe.models)
-        self.given = Given(asked.values)
+        self.given = OptionValues(asked.values)
         self.weights = BuiltOnce(Path(asked.weights), asked.weights_seconds) if asked.weights else None
         self.draws = RandomDraws()
         told.before_first_step = self.before_first_step

@@ -39,7 +39,7 @@ from slowstep_probe.ranks.launched_commands import (
     without_unbuffered,
 )
 from slowstep_probe.ranks.processes import RankAmongProcesses, function_of
-from slowstep_probe.ranks.processes_heard import Listening
+from slowstep_probe.ranks.processes_heard import GroupListener
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, Rank, way_of
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
@@ -111,7 +111,7 @@ class Launchers:
         self._launching = False
         """True once a launcher that a program started as a subprocess runs here."""
         self._threads = os.environ.get("OMP_NUM_THREADS", "")
-        self._listening = Listening(self._joined)
+        self._listening = GroupListener(self._joined)
         self._among: RankAmongProcesses | None = None
         """How processes are started where this one is one of them."""
         if own is not None and way_of(launcher) == PROCESS:

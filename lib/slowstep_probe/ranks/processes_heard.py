@@ -38,7 +38,7 @@ RESTORED = (
 """Makes an object of `Listened` in a new interpreter of the program's, which may not know of the kit."""
 
 
-class Listening:
+class GroupListener:
     """Starts the processes of a program, and calls `joins` when they are about to join a group of several.
 
     It gets the size of the group, which processes are its ranks, as JSON of `Ranks`, and why they can't be followed;

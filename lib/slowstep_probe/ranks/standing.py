@@ -18,7 +18,7 @@ ENGINE = ("_engine_run_backward", "backward")
 """The functions of torch.autograd from which a backward pass goes on in C++, and so does an exchange of gradients."""
 
 
-class Place(NamedTuple):
+class RankState(NamedTuple):
     """Where a rank stands."""
 
     phase: str
@@ -46,7 +46,7 @@ def _waits(innermost: FrameType) -> bool:
     return in_engine or COLLECTIVES in code.co_filename
 
 
-def standing(places: Mapping[int, Place | None], names: Mapping[int, str] | None = None) -> str:
+def standing(places: Mapping[int, RankState | None], names: Mapping[int, str] | None = None) -> str:
     """Return in words where ranks stand that give no answer: each with its phase and the steps that it has trained.
 
     Of those that have trained the fewest steps, one that waits for nobody keeps the others waiting, above all if it is

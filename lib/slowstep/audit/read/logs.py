@@ -27,7 +27,7 @@ from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import capitalised
 
-TRAINING = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
+TRAINING_BARS = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
 
 BARE_EPOCHS = re.compile(r"\W*epochs?\W*", re.IGNORECASE)
@@ -315,7 +315,7 @@ def _of_training(name: str, nested: bool = False) -> bool:
 
     One whose runs another bar counts needs no such name.
     """
-    of_training = nested or bool(TRAINING.search(name))
+    of_training = nested or bool(TRAINING_BARS.search(name))
     return of_training and not evaluates_first(name) and not is_beforehand(name)
 
 
