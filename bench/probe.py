@@ -83,7 +83,7 @@ def trainer(changed: dict[str, object] | None = None, steps: int = STEPS) -> lis
     from transformers import TrainerCallback
 
     from slowstep.workloads.finetune import FineTune
-    from slowstep_probe.trial import heap
+    from slowstep_probe import heap
 
     own = {"training_arguments.gradient_checkpointing": False, "dataset.padding": "max_length"}
     settings = override(load("params/quick.yaml").settings, own | (changed or {}))

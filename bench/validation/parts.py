@@ -41,7 +41,7 @@ TRAINS = (
 JUDGES = ("lib/slowstep/judgement/*.py",)
 PLANTED = "bench/validation/planted.py"
 CHILD = (
-    "lib/slowstep_probe/trial/heap.py",
+    "lib/slowstep_probe/heap.py",
     "lib/slowstep_probe/processes/server.py",
     *(f"lib/slowstep/launch/{name}.py" for name in ("run_in_subprocess", "warm_interpreter", "environment")),
 )

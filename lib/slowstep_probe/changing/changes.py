@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slowstep_probe.changing import unsent
+from slowstep_probe import uploads
 from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.given import OptionValues
@@ -62,7 +62,7 @@ class Changes:
     def attached(self) -> Iterator[None]:
         """Make the changes while the block runs, with the probe attached between them."""
         patches, late = Patches(), LateImports()
-        unsent.attach(patches, late)
+        uploads.attach(patches, late)
         others.attach(patches)
         self.effects.attach(patches)
         self.given.attach(patches, late)

@@ -15,10 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.operator_names import PRODUCTS
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, real
 from slowstep_probe.probe.graphs import any_made
-from slowstep_probe.trial.loops import PRODUCTS
 
 OWN_RULE = "model.own_rule"
 
