@@ -95,7 +95,7 @@ def _wide(follows: Figure) -> str:
 def _taken_for(run: ReportedRun, c: Contradiction) -> str:
     """Return a note if the figure is another count: samples in place of steps."""
     others = {q: run.solved.known.get(q) for q in MIXED if q != c.quantity} if c.quantity in MIXED else {}
-    meant = next((q for q, figure in others.items() if figure and figure.bounded and figure.meets(c.given)), None)
+    meant = next((q for q, other in others.items() if other and other.bounded and other.meets(c.given)), None)
     return f". {c.given} are the {MIXED[meant]}, and not {MIXED[c.quantity]}" if meant else ""
 
 

@@ -148,12 +148,12 @@ def _explained(quantity: str, row: ReportedRun, beside: Sequence[ReportedRun]) -
         known = [f for r in (row, *beside) if (f := r.solved.known.get(work)) and f.bounded]
         if len(known) > len(beside) and not _times_neighbours(known[0].middle, [f.middle for f in known[1:]]):
             return True
-    rows, times = (row, *beside), quantity.startswith("seconds")  # the more of them, the slower
+    rows, is_time = (row, *beside), quantity.startswith("seconds")  # the more of them, the slower
     causes = ([r.solved.known.get(cause) for r in rows] for cause in LARGER_WITH.get(quantity, ()))
-    if any(_goes_with(quantity, rows, cause, times) for cause in causes):
+    if any(_goes_with(quantity, rows, cause, is_time) for cause in causes):
         return True
     lengths = [exact(r.length) if r.length else None for r in rows]
-    return quantity in SLOWER_IF_LONGER and _goes_with(quantity, rows, lengths, not times)
+    return quantity in SLOWER_IF_LONGER and _goes_with(quantity, rows, lengths, not is_time)
 
 
 def _goes_with(quantity: str, rows: Sequence[ReportedRun], causes: Sequence[Figure | None], product: bool) -> bool:

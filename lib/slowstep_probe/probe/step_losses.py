@@ -63,13 +63,13 @@ class StepLosses:
 
         It is copied: the memory of a loss that a CUDA graph gives is used again by the graph's next run.
         """
-        mean = self._look(loss)
-        self._parts.append(torch.zeros(()) if mean is None else mean)
+        found = self._look(loss)
+        self._parts.append(torch.zeros(()) if found is None else found)
 
     def _mean(self, loss: Any) -> torch.Tensor | None:
         if isinstance(loss, torch.Tensor) and loss.numel():
             return self._mean_of(loss)
-        means = [mean for one in _tensors(loss) if (mean := self._mean_of(one)) is not None]
+        means = [found for one in _tensors(loss) if (found := self._mean_of(one)) is not None]
         return _sum(means) if means else None
 
     def _mean_of(self, one: torch.Tensor) -> torch.Tensor | None:

@@ -51,7 +51,7 @@ def rows(reported: Reported) -> list[Row]:
     each = [_tried(lambda name=name: read_file(Path(name), reported.columns), problems) for name in reported.files]
     if reported.table:
         each.insert(0, _tried(lambda: table_rows(reported.table, "reported.table", reported.columns), problems))
-    found = [row for rows in each for row in without_summaries(rows, claimed)]
+    found = [row for several in each for row in without_summaries(several, claimed)]
     if len(found) > MOST_ROWS:
         where = ", ".join(dict.fromkeys(map(_file, found)))
         problems.append(

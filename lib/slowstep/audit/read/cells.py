@@ -90,10 +90,10 @@ def _in_table(line: str, bordered: bool) -> bool:
     return "|" in line
 
 
-def _cells(line: str, number: int) -> list[Cell]:
+def _cells(line: str, line_number: int) -> list[Cell]:
     cells, at = [], 1
     for part in BAR.split(line):
-        cells.append((part.strip().replace("\\|", "|"), number, at))
+        cells.append((part.strip().replace("\\|", "|"), line_number, at))
         at += len(part) + 1
     return cells[1:-1] if len(cells) > 2 and not cells[0][0] and not cells[-1][0] else cells
 
