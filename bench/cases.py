@@ -115,7 +115,7 @@ def _unmeasured(name: str, verdicts: list[Verdict]) -> list[str]:
 
 
 def _verdicts(investigation: str) -> list[Verdict]:
-    """Of all notebooks but the last, each change once."""
+    """Return the verdicts of all notebooks but the last, each change once."""
     store = Store(ROOT / "outputs" / investigation / "records")
     found: dict[str, Verdict] = {}
     for path in sorted((store.folder / "summaries").glob("[0-8]*.json")):

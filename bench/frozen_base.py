@@ -58,6 +58,13 @@ RUNS: dict[str, dict[str, Any]] = {
 OWN = {"peft.lora_bias": False}
 """An option of LoRA at its default. The kit does not know it, so the trial builds its own base."""
 
+PROGRAM = ROOT / "tests" / "programs" / "over_frozen_weights.py"
+OF_PROGRAM = "a program, NF4"
+"""The name of the results of `--program`."""
+
+LAUNCHES = 3
+"""The launches of a program that are measured of each kind, after the first, which builds what the others read."""
+
 
 def main() -> int:
     """Measure all, and print it."""
@@ -135,14 +142,6 @@ def launched(measurer: LocalMeasurer, arm: Arm, key: str, rows: dict[str, Any], 
     rows["start-up, s"][name or key] |= trial.record.startup
     rows["frozen"] = {k: v for k, v in trial.record.observed.items() if k.startswith("frozen_bytes")}
     return trial
-
-
-PROGRAM = ROOT / "tests" / "programs" / "over_frozen_weights.py"
-OF_PROGRAM = "a program, NF4"
-"""The name of the results of `--program`."""
-
-LAUNCHES = 3
-"""The launches of a program that are measured of each kind, after the first, which builds what the others read."""
 
 
 def of_program() -> dict[str, Any]:

@@ -33,7 +33,7 @@ PICTURES = {
 HEIGHT = 900
 
 NOW, WIDTHS, LONG = ROOT / "docs" / "pictures", (1280, 360), 1600
-"""Where pictures of the index lie that stand beside those of its first version, their widths, and their height."""
+"""The folder of the index's pictures, beside those of its first version; their widths, and their height."""
 
 
 def main(arguments: list[str]) -> int:

@@ -49,6 +49,13 @@ TINY = {
 FIRST_STEPS = 3
 """The steps of a block that are not timed: in them the probe looks for the model, which it does once in a run."""
 
+QUICKEST = 0.1
+"""The share of steps by which the host's time is told. Nothing holds these up but the program itself. On a shared
+machine something else holds up most steps, by more than the probe takes."""
+
+RESAMPLED = 2000
+"""How many times pairs are drawn for an interval."""
+
 
 class Block(NamedTuple):
     """The seconds of each step of a block, and whether the probe was attached."""
@@ -76,7 +83,7 @@ def trainer(changed: dict[str, object] | None = None, steps: int = STEPS) -> lis
     from transformers import TrainerCallback
 
     from slowstep.workloads.finetune import FineTune
-    from slowstep_probe.trial import heap
+    from slowstep_probe import heap
 
     own = {"training_arguments.gradient_checkpointing": False, "dataset.padding": "max_length"}
     settings = override(load("params/quick.yaml").settings, own | (changed or {}))
@@ -194,16 +201,8 @@ def added() -> dict[str, float]:
     }
 
 
-QUICKEST = 0.1
-"""The share of steps by which the host's time is told. Nothing holds these up but the program itself. On a shared
-machine something else holds up most steps, by more than the probe takes."""
-
-RESAMPLED = 2000
-"""As many times are pairs drawn for an interval."""
-
-
 def _added(pairs: list[tuple[list[float], list[float]]]) -> tuple[float, float, float]:
-    """By how many seconds the quickest steps are longer with the probe, and the interval of that by resampled pairs."""
+    """Return the seconds by which the probe prolongs the quickest steps, with their interval by resampled pairs."""
     bare, probed = (np.array(side) for side in zip(*pairs, strict=True))
     drawn = np.random.default_rng(0).integers(len(bare), size=(RESAMPLED, len(bare)))
     resampled = [_longer(bare[those], probed[those]) for those in drawn]

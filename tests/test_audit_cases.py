@@ -14,7 +14,7 @@ from bench.cases import PAGE, RESULTS
 from slowstep.audit import Audit, FindingKind, Judged, Judgement, audit, experiment
 from slowstep.audit.equal_work import read_from
 from slowstep.audit.figures import exact
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.audit.terminal_lines import claim_lines, finding_lines
 from slowstep.environment.machine import this_machine
 from slowstep.factors import check_levels, comparison_family
@@ -39,7 +39,7 @@ class Case:
         (found,) = [c for c in self.audit.claims if word in c.claim.text]
         return found
 
-    def run(self, label: str) -> Run:
+    def run(self, label: str) -> ReportedRun:
         (found,) = [r for r in self.audit.runs if r.label == label]
         return found
 

@@ -278,7 +278,7 @@ def test_a_program_that_never_trains_is_refused_in_whole_sentences(
     monkeypatch.setattr(surveyed_run, "survey", lambda command, *_: SurveyRecord(command=command, **seen))
 
     with pytest.raises(SettingsError) as refused:
-        surveyed_run.surveyed_words([sys.executable, "train.py"], SurveyOrder())
+        surveyed_run.surveyed_for([sys.executable, "train.py"], SurveyOrder(), folder / "out")
     assert f"train.py: there is nothing to diagnose: {said}" in str(refused.value)
 
 

@@ -42,7 +42,7 @@ from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, SettingsError, load
 from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.convert import to_plain
-from slowstep_probe.changing.given import Given, same
+from slowstep_probe.changing.given import OptionValues, same
 from slowstep_probe.changing.intervention import given_key
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
@@ -353,7 +353,7 @@ def test_a_library_is_not_patched(tmp_path: Path, asked: Any) -> None:
 )
 def test_what_a_parser_makes_of_a_value_is_the_value(option: str, how: dict, words: list[str], wanted: Any) -> None:
     """A flag that takes away, an object made of a text, several values; and what is told can be sent."""
-    seen, patches = Given({f"given[{option}]": wanted}), Patches()
+    seen, patches = OptionValues({f"given[{option}]": wanted}), Patches()
     seen.attach(patches, LateImports())
     try:
         parser = argparse.ArgumentParser()
@@ -378,7 +378,7 @@ def test_what_a_parser_makes_of_a_value_is_the_value(option: str, how: dict, wor
 )
 def test_a_number_that_the_program_replaces_is_not_in_effect(now: Any, held: Any) -> None:
     """Else both arms would train alike, and a change that was never made would count as one that brings nothing."""
-    seen, patches = Given({"given[--size]": 16}), Patches()
+    seen, patches = OptionValues({"given[--size]": 16}), Patches()
     seen.attach(patches, LateImports())
     try:
         parser = argparse.ArgumentParser()
@@ -452,7 +452,7 @@ def test_a_change_names_the_option_that_makes_it(
     how: dict[str, Any], words: list[str], before: Any, after: Any, option: str, given: Any
 ) -> None:
     """A flag stands there or does not; any other option is given the value's text, if it had the value before."""
-    seen, patches = Given({}), Patches()
+    seen, patches = OptionValues({}), Patches()
     seen.attach(patches, LateImports())
     try:
         parser = argparse.ArgumentParser()

@@ -14,7 +14,7 @@ from slowstep.settings.run import Origin, Run, Value
 from slowstep_probe.measured import OWN_EXCHANGE, Block, Memory, OfRank, Status, Steps, Work
 from slowstep_probe.ranks import joined
 from slowstep_probe.ranks.failures import culprit, gone
-from slowstep_probe.ranks.standing import Place, standing
+from slowstep_probe.ranks.standing import RankState, standing
 from slowstep_probe.ranks.surveyed_together import _work_of_all
 from slowstep_probe.trial.messages import BlockDone, Failed, Observed
 
@@ -119,7 +119,9 @@ def test_the_cause_among_failures_is_told(failures: list[tuple[int, Failed]], ra
 )
 def test_a_hang_names_the_rank_that_stands_apart(places: dict, said: str) -> None:
     """If all stand where ranks wait for each other, none is accused."""
-    assert said in standing({rank: place and Place(*place) for rank, place in places.items()})
+    states = {rank: place and RankState(*place) for rank, place in places.items()}
+
+    assert said in standing(states, {rank: f"rank {rank}" for rank in places})
 
 
 def blocks(excess: float, phase: str = "forward", noise: float = 0.02, number: int = 10) -> list[Block]:

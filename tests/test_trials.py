@@ -961,7 +961,7 @@ def test_what_a_step_frees_is_kept_for_the_next() -> None:
     """Even large blocks, and where glibc was told to return them: taken anew they cost a page fault every 4 KiB."""
     code = """
 import ctypes, resource, sys
-from slowstep_probe.trial.heap import settle
+from slowstep_probe.heap import settle
 settled = settle(sys.argv[1])
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]

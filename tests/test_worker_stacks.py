@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from slowstep_probe.measured import Place
 from slowstep_probe.probe.loader_workers import Workers
-from slowstep_probe.trial.stack_sampler import WAITS
+from slowstep_probe.trial.stack_sampler import AT_WORKER
 from slowstep_probe.trial.worker_stacks import ENOUGH, SIGNAL, WorkerStacks, of_waiting
 
 
@@ -138,7 +138,7 @@ def test_a_worker_that_would_end_by_the_signal_gets_none(stacks: WorkerStacks) -
 
 def test_a_wait_for_data_is_what_the_workers_do_meanwhile() -> None:
     """The loop that asks for a batch makes none. What else is seen of the trial stays."""
-    loop = Place(phase="data", where="train.py:9 in main" + WAITS, own=True, share=0.4)
+    loop = Place(phase="data", where="train.py:9 in main" + AT_WORKER, own=True, share=0.4)
     other = Place(phase="other", where="train.py:12 in main", own=True, share=0.3)
     seen = Counter({("data.py:3 in read", True): 30, ("torch/utils/data/collate.py:7 in collate", False): 10})
 
@@ -150,5 +150,5 @@ def test_a_wait_for_data_is_what_the_workers_do_meanwhile() -> None:
     assert [p.where for p in of_waiting([loop, other], Counter())] == ["train.py:9 in main", "train.py:12 in main"]
     begins = replace(loop, where="train.py:9 in main")  # workers are started, and nothing is waited for
     assert of_waiting([begins], seen) == [begins]
-    twins = [replace(loop, where=loop.where.removesuffix(WAITS)), loop]
+    twins = [replace(loop, where=loop.where.removesuffix(AT_WORKER)), loop]
     assert len({p.where for p in of_waiting(twins, Counter())}) == len(twins)

@@ -15,6 +15,16 @@ PYTHON = sys.executable
 CHECK = [PYTHON, "-m", "slowstep.cli", "check", str(ROOT / "params" / "smoke.yaml"), "--outputs", "outputs"]
 COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang++")
 
+MOUNT = "exec unshare --mount sh -c 'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec \"$@\"' - {{command}}"
+GROUP = (
+    "g=/sys/fs/cgroup/memory/slowstep-fault-$$; f=memory.limit_in_bytes; "
+    "[ -d /sys/fs/cgroup/memory ] || {{ g=/sys/fs/cgroup/slowstep-fault-$$; f=memory.max; }}; "
+    "mkdir $g && echo 1500M > $g/$f || exit 77; "
+    "sh -c 'echo $$ > '$g'/cgroup.procs && exec \"$@\"' - {command}; s=$?; "
+    "until rmdir $g 2>/dev/null; do sleep 0.2; done; exit $s"
+)
+USABLE = ("can be used",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
@@ -34,16 +44,6 @@ class Fault:
 def _trial(name: str, workers: int = 0) -> list[str]:
     return [PYTHON, "-m", "bench.faults.trial", name, str(workers)]
 
-
-MOUNT = "exec unshare --mount sh -c 'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec \"$@\"' - {{command}}"
-GROUP = (
-    "g=/sys/fs/cgroup/memory/slowstep-fault-$$; f=memory.limit_in_bytes; "
-    "[ -d /sys/fs/cgroup/memory ] || {{ g=/sys/fs/cgroup/slowstep-fault-$$; f=memory.max; }}; "
-    "mkdir $g && echo 1500M > $g/$f || exit 77; "
-    "sh -c 'echo $$ > '$g'/cgroup.procs && exec \"$@\"' - {command}; s=$?; "
-    "until rmdir $g 2>/dev/null; do sleep 0.2; done; exit $s"
-)
-USABLE = ("can be used",)
 
 FAULTS = [
     Fault(

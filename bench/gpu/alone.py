@@ -13,9 +13,9 @@ from transformers import TrainerCallback
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
 from slowstep.workloads import load_workload
+from slowstep_probe import heap
 from slowstep_probe.probe.clock import CudaClock, HostClock
 from slowstep_probe.processes.wire import Wire
-from slowstep_probe.trial import heap
 from slowstep_probe.trial.messages import Answer, encoded
 
 PATIENCE = 600.0

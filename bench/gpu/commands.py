@@ -19,7 +19,7 @@ from bench.gpu.planted import DIAGNOSED, NOTHING, SIZE, TRUTH_TIMEOUT, gains_of,
 from bench.gpu.scale import Scale
 from bench.gpu.trials import investigated, with_minutes
 from bench.own_scripts.script import changed, throughput
-from slowstep.launch.surveyed_run import surveyed_words, write
+from slowstep.launch.surveyed_run import surveyed_for, write
 from slowstep.launch.surveyor import SurveyOrder
 from slowstep.settings import load
 
@@ -28,7 +28,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "gpt.py"
 HEALTHY = "untouched"
 
 LEAST_NAMED = 3
-"""Of four causes."""
+"""The fewest causes to be named, of four."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +128,9 @@ def _diagnosed(name: str, bench: Bench) -> Figures:
     """Survey the command and measure its investigation, as `slowstep measure -- python gpt.py` does."""
     path = _written(name, bench)
     with contextlib.chdir(path.parent):
-        seen = surveyed_words([sys.executable, path.name], SurveyOrder(epoch_seconds=3.0))
-    file = write(seen, bench.work / f"command_{path.parent.name}")
+        order = SurveyOrder(epoch_seconds=3.0)
+        seen, folder = surveyed_for([sys.executable, path.name], order, bench.work, f"command_{path.parent.name}")
+    file = write(seen, folder)
     found = investigated(with_minutes(load(file).settings, bench.scale.command_minutes), bench)
     first = found["causes"][0]["text"] if found["causes"] else NOTHING
     factor = found["causes"][0]["name"] if found["causes"] else NOTHING

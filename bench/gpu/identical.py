@@ -13,7 +13,7 @@ from slowstep.judgement.comparison import Reading
 from slowstep.judgement.stopping import StopRule
 
 MOST_FALSE = 1
-"""Of 24 comparisons, whose readings are false in 4 % by the rule's calibration."""
+"""The most false readings in 24 comparisons. By the rule's calibration 4 % are false."""
 
 
 def parts(scale: Scale) -> list[Part]:

@@ -23,7 +23,7 @@ MOST_MINUTES = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Where and how large a run of the parts is."""
+    """A run of the parts: how large it is, and where its results go."""
 
     scale: Scale
     out: Path

@@ -28,7 +28,7 @@ GROUPS = ("planted-1", "planted-2", "planted-3", "planted-4", "healthy")
 """The parts, each with two causes or runs."""
 
 LEAST_NAMED = 7
-"""Of eight causes."""
+"""The fewest causes to be named, of eight."""
 
 TRUTH_TIMEOUT = 120.0
 NOTHING = "nothing"

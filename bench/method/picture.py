@@ -16,10 +16,10 @@ from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE
 PICTURE = ROOT / "docs" / "method.svg"
 
 WIDTH, HEIGHT, LEFT, RIGHT = 780, 440, 74, 600
-"""Of the picture, and the sides of its panels, in pixels; the legend stands beside them."""
+"""The size of the picture, and the sides of its panels, in pixels. The legend stands beside the panels."""
 
 RATES, CHANGES = (62, 150), (176, 388)
-"""Top and bottom of the two panels."""
+"""Top and bottom of the two panels, in pixels."""
 
 SHADES = ("#F2F2F2", "#FFFFFF")
 """Behind the pairs of one launch, by turns."""

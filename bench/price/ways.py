@@ -27,18 +27,18 @@ SUPPORTED, REFUTED, OPEN = "supported", "refuted", "inconclusive"
 
 @dataclass(frozen=True, kw_only=True)
 class Launches:
-    """Seconds from the launch of an arm to its first steady step, and those of a turn."""
+    """Seconds from the launch of an arm to its first steady step, and seconds of a turn."""
 
     kit: float
-    """Of a trial, whose interpreter is forked with the libraries imported."""
+    """Seconds of a trial, whose interpreter is forked with the libraries imported."""
     together: float
-    """Of each of the treatments of a round, which are built at the same time."""
+    """Seconds of each treatment of a round. They are built at the same time."""
     turn: float = 0.3
-    """Of a turn beside its block."""
+    """Seconds that a turn takes beside its block."""
     run: float
-    """Of a run that is started by its command."""
+    """Seconds of a run that is started by its command."""
     once: float = 0.0
-    """What the kit spends once, before its first trial: it imports the libraries."""
+    """Seconds that the kit spends once, before its first trial: it imports the libraries."""
 
 
 @dataclass(frozen=True, kw_only=True)

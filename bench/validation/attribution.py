@@ -40,7 +40,7 @@ PLACES = {
     "on_evaluate": "evaluate",
     "on_step_end": "other",
 }
-"""Where the sleep is planted, and the phase it belongs to."""
+"""Places where the sleep is planted, each with the phase that it belongs to."""
 
 EVENTS = {
     "on_log": {"logging_steps": 1},

@@ -17,8 +17,8 @@ from typing import Any
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.settings import Settings, load, override
 from slowstep.settings.convert import from_plain
+from slowstep_probe import heap
 from slowstep_probe.processes.wire import Wire
-from slowstep_probe.trial import heap
 from slowstep_probe.trial.messages import Answer, encoded
 
 WARM_STEPS = 30

@@ -22,6 +22,9 @@ from slowstep.report.index import overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
 
+INTERRUPTED = 128
+"""The exit status from which on a signal ended the command."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
@@ -51,12 +54,8 @@ class Scored:
         return self.named and not self.others and self.agrees and not self.failed and self.decided > 0
 
 
-INTERRUPTED = 128
-"""The exit status from which on a signal ended the command."""
-
-
 def diagnose(params: Path, outputs: Path, *overrides: str) -> None:
-    """As a user does: each notebook in processes of its own, which end with this one; what goes wrong is recorded."""
+    """Diagnose as a user does: each notebook in processes of its own, which end with this one. Note what goes wrong."""
     changed = ["--set", *overrides] if overrides else []
     with contextlib.redirect_stdout(io.StringIO()):
         status = main(["diagnose", str(params), "--outputs", str(outputs), *changed])

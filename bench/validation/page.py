@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
 
     asked: str
     key: str
-    """Where it is in the figures."""
+    """The key under which the figures hold it."""
     shape: str
     """How it is shown."""
     wanted: str
@@ -256,7 +256,7 @@ def _shown(r: dict[str, Any]) -> dict[str, str]:
 
 
 def _right(figures: dict[str, Any]) -> str:
-    """Of one time that a scenario was diagnosed."""
+    """Say whether one diagnosis of a scenario was right, and what failed."""
     return "yes" if figures["correct"] else "NO" + "".join(f"; {x}" for x in figures["failed"])
 
 

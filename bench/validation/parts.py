@@ -41,12 +41,14 @@ TRAINS = (
 JUDGES = ("lib/slowstep/judgement/*.py",)
 PLANTED = "bench/validation/planted.py"
 CHILD = (
-    "lib/slowstep_probe/trial/heap.py",
+    "lib/slowstep_probe/heap.py",
     "lib/slowstep_probe/processes/server.py",
     *(f"lib/slowstep/launch/{name}.py" for name in ("run_in_subprocess", "warm_interpreter", "environment")),
 )
 BARE = ("bench/validation/bare.py", PLANTED, *CHILD, *BUILDS)
 CATALOGUE = "lib/slowstep/factors/catalogue/**/*.py"
+
+QUICK: Path = ROOT / "params" / "quick.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +80,11 @@ class Part:
         return figures
 
     def judged(self, figures: dict[str, Any]) -> dict[str, Any]:
-        """By today's code, as far as the records of this measurement still lie."""
+        """Return the figures as today's code judges them, as far as the records of this measurement still lie."""
         return self.judge(figures, self.at_hand())
 
     def at_hand(self) -> bool:
-        """Whether the records of this measurement lie in outputs/validation/."""
+        """Return whether the records of this measurement lie in outputs/validation/."""
         return self._of.is_file() and self._of.read_text(encoding="utf-8") == self._identity()
 
     @property
@@ -184,9 +186,6 @@ def _job(case: Scenario) -> Part:
         cases=[case],
         tell=lambda figures: f"{figures['error']} of {figures['trained, s']} s",
     )
-
-
-QUICK: Path = ROOT / "params" / "quick.yaml"
 
 
 def _diagnosed() -> dict[str, Any]:

@@ -19,7 +19,14 @@ from slowstep.launch import environment as of_trials
 
 TOLERANCE = 0.05
 PAIRS = 12
-"""Of the baseline with itself: more than a verdict needs, since a speed is asked for and not a change."""
+"""The pairs of the baseline with itself: more than a verdict needs, since a speed is asked for and not a change."""
+
+ENVIRONMENT = {
+    # both sides compile from nothing: a cache that one leaves would make the other another run
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "lib"), str(ROOT)]),  # this checkout's, whatever is installed
+}
+"""Set before the first trial of a process, since trials have the environment of the interpreter that forks them."""
 
 
 def measure(case: Scenario, folder: Path) -> dict[str, Any]:
@@ -58,14 +65,6 @@ def measure(case: Scenario, folder: Path) -> dict[str, Any]:
         "within": abs(errors["kept"]) <= TOLERANCE,
         "within, returned": abs(errors["returned"]) <= TOLERANCE,
     }
-
-
-ENVIRONMENT = {
-    # both sides compile from nothing: a cache that one leaves would make the other another run
-    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
-    "PYTHONPATH": os.pathsep.join([str(ROOT / "lib"), str(ROOT)]),  # this checkout's, whatever is installed
-}
-"""Set before the first trial of a process, since trials have the environment of the interpreter that forks them."""
 
 
 def _trained(params: Path, freed_memory: str) -> dict[str, float]:

@@ -20,7 +20,7 @@ GRID_STEPS = 10_000 // 32
 
 
 def measure(params: Path, outputs: Path) -> dict[str, Any]:
-    """From the records of a diagnosis made from nothing."""
+    """Return the price by the records of a diagnosis made from nothing."""
     settings = load(params).settings
     store = Store(outputs / settings.name / "records")
     summaries = [store.read(Summary, "summaries", p.stem) for p in sorted((store.folder / "summaries").glob("*.json"))]

@@ -17,6 +17,13 @@ RESULTS = ROOT / "bench" / "results" / "validation.json"
 
 ABOUT = ("machine", "versions", "date", "commit")
 
+SUMS = (
+    ("planted", "correct", "correct"),
+    ("healthy", "correct", "correct"),
+    ("prediction", "within_5pct", "within"),
+    ("prediction", "returned_within_5pct", "within, returned"),
+)
+
 
 def read() -> dict[str, Any]:
     """What is known, by the name of its part: `{key, machine, versions, date, commit, figures}`.
@@ -62,17 +69,9 @@ def collected(names: Iterable[str]) -> dict[str, Any]:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """Those of these parts that were never measured."""
+    """Return the parts among `names` that were never measured."""
     known = read()
     return [name for name in names if "figures" not in known.get(name, {})]
-
-
-SUMS = (
-    ("planted", "correct", "correct"),
-    ("healthy", "correct", "correct"),
-    ("prediction", "within_5pct", "within"),
-    ("prediction", "returned_within_5pct", "within, returned"),
-)
 
 
 def where(names: Iterable[str]) -> str:

@@ -30,6 +30,9 @@ RARE = (50, 100, 200, 500)
 Draw = Callable[[np.random.Generator, int, float], np.ndarray]
 """Waits of n steps whose mean is given, in seconds."""
 
+GAINS = (0.03, 0.06, 0.25)
+"""What a run without the wait would gain."""
+
 
 def _lognormal(sigma: float) -> Draw:
     return lambda rng, n, mean: rng.lognormal(np.log(mean) - sigma**2 / 2, sigma, n)
@@ -75,9 +78,6 @@ STALLS: dict[str, Draw] = {
     **{f"one stall in {n}, at random": _stalls(n) for n in RARE},
     **{f"one stall in {n}, regular": _regular(n) for n in RARE},
 }
-
-GAINS = (0.03, 0.06, 0.25)
-"""What a run without the wait would gain."""
 
 
 def _correlated(rng: np.random.Generator, n: int, sd: float, rho: float = 0.6) -> np.ndarray:

@@ -11,6 +11,12 @@ from scipy import stats
 from bench.validation import bare
 from slowstep.settings import Settings
 
+LEAST, MOST = 3, 7
+"""Pairs of runs."""
+
+NARROW = math.log(1.1)
+"""No more are trained when the interval reaches no further from the estimate than this, whatever it says."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
@@ -20,13 +26,6 @@ class Truth:
     low: float
     high: float
     pairs: int
-
-
-LEAST, MOST = 3, 7
-"""Pairs of runs."""
-
-NARROW = math.log(1.1)
-"""No more are trained when the interval reaches no further from the estimate than this, whatever it says."""
 
 
 def truth(as_is: Settings, cured: Settings) -> Truth:

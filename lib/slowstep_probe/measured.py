@@ -37,6 +37,9 @@ OWN_EXCHANGE = "own"
 LARGEST = 1e12
 """A limit that no number of steps or of seconds reaches: it is 30 thousand years. NaN is refused by it, too."""
 
+ATTENTION, PRODUCT = "attention", "product"
+"""What a program may write out by single operators though PyTorch has one for it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
@@ -112,7 +115,7 @@ class Block:
     """The periods in which a quota of CPU time was counted meanwhile; 0 without one. Of several quotas, and of those of
     several nodes, it is the one that was used up most often."""
     quota_used_up: int = 0
-    """Those of them in which it was used up, so that processes were stopped until the next one."""
+    """The periods in which the quota was used up. The kernel then stops the processes until the next period begins."""
 
     def __post_init__(self) -> None:
         """Refuse figures that no block can have and that nothing could be computed from: ValueError."""
@@ -265,10 +268,6 @@ class Place:
     all of them train, and where the loss is made."""
     together: float = 0.0
     """The share of the time, 0 to 1, in which the training stood in that function in this phase, at whatever line."""
-
-
-ATTENTION, PRODUCT = "attention", "product"
-"""What a program may write out by single operators though PyTorch has one for it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,9 @@ from slowstep_probe.probe.probe import Probe
 SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
 """The orders of examples, by the classes of samplers."""
 
+PAGED_FROM = 100_000
+"""The fewest values of a state that bitsandbytes pages (`Optimizer8bit.get_state_buffer`)."""
+
 
 def observed(probe: Probe) -> dict[str, Any]:
     """Return facts by name. Facts about an object that the training does not have are left out."""
@@ -116,10 +119,6 @@ def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         **_paging(optimizer, states),
         "foreach": group.get("foreach"),
     }
-
-
-PAGED_FROM = 100_000
-"""The fewest values of a state that bitsandbytes pages (`Optimizer8bit.get_state_buffer`)."""
 
 
 def _paging(optimizer: torch.optim.Optimizer, states: Sequence[torch.Tensor]) -> dict[str, Any]:

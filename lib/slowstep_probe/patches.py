@@ -35,7 +35,7 @@ class Patches:
         self._undo.append(lambda: setattr(owner, name, original) if own else delattr(owner, name))
 
     def class_method(self, owner: type, name: str, function: Around) -> None:
-        """As `around`, for a class method: `function(original, cls, …)` is called with the class that is asked."""
+        """Replace a class method as `around` does: `function(original, cls, …)` is called with the class asked."""
         kept = vars(owner)[name]
 
         @functools.wraps(kept.__func__)
@@ -46,9 +46,9 @@ class Patches:
         self._undo.append(lambda: setattr(owner, name, kept))
 
     def of_subclasses(self, base: type, functions: Mapping[str, Around]) -> None:
-        """As `around`, for methods by name, of a class and of all its subclasses that have one of their own.
+        """Replace methods by name as `around` does, in a class and in each subclass that has a method of its own.
 
-        Subclasses that are yet to come are among them. A method that calls its parent's is replaced as well as that.
+        Subclasses that are yet to come are among them. Where a method calls its parent's, both are replaced.
         """
 
         def replace_own(kind: type) -> None:
@@ -69,11 +69,11 @@ class Patches:
         self.class_method(base, "__init_subclass__", born)
 
     def everywhere(self, module: ModuleType, name: str, function: Around) -> None:
-        """As `around`, for a function of a module that other modules may have imported, by whatever name."""
+        """Replace a function of a module as `around` does, and wherever a module has imported it, by whatever name."""
         self.all_everywhere(module, {name: function})
 
     def all_everywhere(self, module: ModuleType, functions: Mapping[str, Around]) -> None:
-        """As `everywhere`, for several functions of a module: all modules are looked through once."""
+        """Replace several functions of a module as `everywhere` does, and look through all modules once."""
         originals = {name: getattr(module, name) for name in functions}
         for name, function in functions.items():
             self.around(module, name, function)
@@ -102,7 +102,7 @@ class Patches:
         self.around(owner, name, around)
 
     def look(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
-        """As `after`, for a function that only looks: nothing that it raises reaches the program.
+        """Have a function that only looks called as `after` does: nothing that it raises reaches the program.
 
         It is not called within what torch.compile makes a graph of.
         """

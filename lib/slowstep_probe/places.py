@@ -61,10 +61,10 @@ PROGRAMS: set[str] = set()
 
 
 ENTRIES: set[str] = set()
-"""Those of the programs that only call a package's main function: console scripts, and packages started by `-m`."""
+"""The programs that only call a package's main function: console scripts, and packages started by `-m`."""
 
 PACKAGES: set[str] = set()
-"""The folders of the packages that those call. Their code is looked at where the user's own says nothing."""
+"""The folders of the packages that `ENTRIES` call. Their code is looked at where the user's own says nothing."""
 
 
 def here() -> CodePlace:

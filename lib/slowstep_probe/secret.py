@@ -38,7 +38,8 @@ IN_URLS = (
     (("://",), r"(\b(?!docker|oci)\w[\w+.-]{0,20}://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)"),
     (("://",), r"(\b(?:git\+)?https?://)[^\s/:@]{20,200}(?=@)"),
 )
-"""What stands for a user in a URL, and before each a text that is there wherever it is: a log may be long."""
+"""Patterns for a user in a URL. Each stands behind short texts without which it can't match: they are sought first,
+since a log may be long."""
 
 IN_TEXTS = (
     *IN_URLS,

@@ -11,7 +11,7 @@ from slowstep.audit.figures import Figure, exact, figure, shown
 from slowstep.audit.findings import Finding, FindingKind, spread, times
 from slowstep.audit.outliers import SLIPS
 from slowstep.audit.relations import CONSEQUENCE, FITS, TITLES, Contradiction
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.settings.reported import Percentage, Sum
 
 MIXED = {
@@ -42,7 +42,7 @@ WIDE = 1.1
 """The ratio of a figure's ends from which on both ends are shown."""
 
 
-def of_run(run: Run) -> list[Finding]:
+def of_run(run: ReportedRun) -> list[Finding]:
     """Find the relations that fail among the figures of one run, and phases that don't add up to the step."""
     found = []
     for c in run.solved.contradictions:
@@ -72,7 +72,7 @@ def of_run(run: Run) -> list[Finding]:
     return found
 
 
-def loads_beside(run: Run) -> str:
+def loads_beside(run: ReportedRun) -> str:
     """Return in words that a step has room for all its phases but the loader's, which may run beside it; or nothing.
 
     Where the rest of the step is given as a phase (`other`), all of them are parts of it.
@@ -92,14 +92,14 @@ def _wide(follows: Figure) -> str:
     return f"{follows} (anything from {shown(follows.low)} to {shown(follows.high)})" if wide else str(follows)
 
 
-def _taken_for(run: Run, c: Contradiction) -> str:
+def _taken_for(run: ReportedRun, c: Contradiction) -> str:
     """Return a note if the figure is another count: samples in place of steps."""
     others = {q: run.solved.known.get(q) for q in MIXED if q != c.quantity} if c.quantity in MIXED else {}
-    meant = next((q for q, figure in others.items() if figure and figure.bounded and figure.meets(c.given)), None)
+    meant = next((q for q, other in others.items() if other and other.bounded and other.meets(c.given)), None)
     return f". {c.given} are the {MIXED[meant]}, and not {MIXED[c.quantity]}" if meant else ""
 
 
-def _of_one(run: Run, c: Contradiction) -> str:
+def _of_one(run: ReportedRun, c: Contradiction) -> str:
     """Return a note if a throughput is that of one of several devices."""
     devices = run.given.get("devices", exact(1))
     speed = c.quantity in ("samples_per_second", "tokens_per_second")
@@ -108,7 +108,7 @@ def _of_one(run: Run, c: Contradiction) -> str:
     return f". {c.given} is what one of {devices} devices does"
 
 
-def _of_each(run: Run, c: Contradiction) -> str:
+def _of_each(run: ReportedRun, c: Contradiction) -> str:
     """Return a note on what a cost would be if its price is that of one of several devices."""
     devices = run.given.get("devices", exact(1))
     if c.quantity != "cost" or "price_per_hour" not in c.among or devices.low <= 1:
@@ -116,7 +116,7 @@ def _of_each(run: Run, c: Contradiction) -> str:
     return f". Were the price that of one of {devices} devices, it would be {c.follows * devices}"
 
 
-def _other_unit(run: Run, c: Contradiction) -> str:
+def _other_unit(run: ReportedRun, c: Contradiction) -> str:
     """Return a note if another unit of a time or a speed would explain it: milliseconds that are given as seconds."""
     ratio = max(c.ratio, 1 / c.ratio) if c.ratio > 0 else 0.0
     timed = [TITLES[q] for q in TITLES if q in c.among and q in run.given and q.startswith((*OF_TIME, *OF_SPEED))]
@@ -134,7 +134,7 @@ def of_sum(given: Sum) -> list[Finding]:
     return [_finding(given.text, f"{parts} make {spread(whole, to_the_letter)}, and not {given.total}", total, whole)]
 
 
-def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
+def of_percentage(given: Percentage, runs: Sequence[ReportedRun]) -> list[Finding]:
     """Find a percentage that does not follow from its two figures, or that rests on a figure which is contradicted."""
     before, after, said = figure(given.before), figure(given.after), figure(given.percent)
     if before.low <= 0 <= before.high:

@@ -15,7 +15,8 @@ from slowstep.audit.outliers import SLIPS, unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
-from slowstep.audit.run import Run, runs, same_devices, unknown_differences
+from slowstep.audit.rows_as_runs import as_runs
+from slowstep.audit.run import ReportedRun, same_devices, unknown_differences
 from slowstep.audit.sample_sizes import other_samples
 from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
 from slowstep.audit.stated_size import contradicts, stated_speed_up
@@ -60,12 +61,14 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     )
 
 
-def read_runs(settings: Settings) -> list[Run]:
+def read_runs(settings: Settings) -> list[ReportedRun]:
     """Return the runs of a report; SettingsError with everything that can't be read, or only by a guess."""
-    return runs(settings, rows(settings.reported or Reported()))
+    return as_runs(settings, rows(settings.reported or Reported()))
 
 
-def _against_physics(run: Run, runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> list[Finding]:
+def _against_physics(
+    run: ReportedRun, runs: Sequence[ReportedRun], sizes: Sizes | None, device: str | None
+) -> list[Finding]:
     return [
         *physics.beyond_the_device(run, sizes, device),
         *physics.beyond_the_batch(run, runs),
@@ -76,10 +79,10 @@ def _against_physics(run: Run, runs: Sequence[Run], sizes: Sizes | None, device:
 
 def _on_what_can_be(judged: Judged, impossible: Collection[str]) -> Judged:
     """Make a claim undecided if it holds only by the figures of an impossible row."""
-    rows = [label for label in (judged.claim.baseline, judged.claim.treatment) if label in impossible]
-    if judged.judgement is not Judgement.HOLDS or not rows:
+    labels = [label for label in (judged.claim.baseline, judged.claim.treatment) if label in impossible]
+    if judged.judgement is not Judgement.HOLDS or not labels:
         return judged
-    reason = f"{judged.reason}, but the figures of '{rows[0]}' can't be true"
+    reason = f"{judged.reason}, but the figures of '{labels[0]}' can't be true"
     return replace(judged, judgement=Judgement.UNDECIDED, reason=reason)
 
 
@@ -115,7 +118,9 @@ def _shaken(judged: Sequence[Judged]) -> list[Judged]:
     return found
 
 
-def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple[Claim, Run, Run]]:
+def _unclaimed(
+    found: Sequence[ReportedRun], claimed: Sequence[Claim]
+) -> Iterator[tuple[Claim, ReportedRun, ReportedRun]]:
     """Yield pairs of rows that differ in one factor and that no claim is about, with a claim to check them by.
 
     Each measured row is compared with the first one, and expected rows with each other. Rows that differ in a column
@@ -131,24 +136,24 @@ def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple
             yield Claim(text=text, baseline=first.label, treatment=run.label, factor=differ[0][0].name), first, run
 
 
-def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
+def _out_of_memory(found: Sequence[ReportedRun]) -> list[Finding]:
     """Return a note on each run that did not fit into memory, which is a result, too."""
     text = "it ran out of memory, which shows that it does not fit and says nothing about its speed"
     return [Finding(kind=FindingKind.MEMORY, where=r.label, text=text) for r in found if r.out_of_memory]
 
 
-def _count_other_tokens(a: Run, b: Run) -> bool:
+def _count_other_tokens(a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether the tokens of two rows may be other work, as only those of one may count padding."""
     return padding_differs(a, b) or tokens_disagree(a, b)
 
 
-def _of_all_devices(unit: str, measured: Sequence[Run]) -> bool:
+def _of_all_devices(unit: str, measured: Sequence[ReportedRun]) -> bool:
     """Return whether a unit counts the work of all devices in each row, by what the rows say themselves."""
     said = {"steps/s": ("steps_per_second", "seconds_per_step"), "samples/s": ("samples_per_second",)}
     return all(run.given.keys() & {*said.get(unit, ("tokens_per_second",))} for run in measured)
 
 
-def _rankings(found: Sequence[Run]) -> list[Finding]:
+def _rankings(found: Sequence[ReportedRun]) -> list[Finding]:
     """Find out whether the fastest row depends on the unit that is read."""
     measured = [run for run in with_speed(found) if not run.open_figures]
     of_one_device = any(devices_unknown(a, b) for a, b in combinations(measured, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.text.numbers import percentage
 
 BESIDE_STEPS = 0.25
@@ -17,7 +17,7 @@ PARTS = (
 """Whole times, each with what it is made up of and the time of one of them."""
 
 
-def beside_steps(run: Run) -> tuple[str, str]:
+def beside_steps(run: ReportedRun) -> tuple[str, str]:
     """Return in words how much of a run's time is not in its steps or samples, and which of them; empty for little."""
     for whole, counted, each in PARTS:
         parts = [run.solved.known.get(q) for q in (whole, counted, each)]

@@ -24,7 +24,7 @@ from slowstep.audit.noise import (
 from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run, batches
+from slowstep.audit.run import ReportedRun, batches
 from slowstep.audit.sample_sizes import OTHER_SAMPLES
 from slowstep.audit.stated_size import claimed, contradicts, stated_speed_up
 from slowstep.audit.time_to_result import whole_time
@@ -36,7 +36,7 @@ NO_TRAP = (UNKNOWN, BATCH, MICRO, OTHER_TOKENS, OTHER_SAMPLES)
 NEVER = "; these figures are expected and were never measured"
 
 
-def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judged:
+def judge(claim: Claim, runs: Sequence[ReportedRun], sizes: Sizes | None = None) -> Judged:
     """Judge a claim on two of the `runs`, its treatment and its baseline, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     (gain, unit), stated = equal_work(a, b, claim.quantity), stated_speed_up(claim)
@@ -83,7 +83,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     )
 
 
-def _at_equal_work(claim: Claim, a: Run, b: Run) -> str:
+def _at_equal_work(claim: Claim, a: ReportedRun, b: ReportedRun) -> str:
     """Return in words how fast a row is at equal work whose claim holds by the whole time; empty if that is as fast."""
     gain, unit = equal_work(a, b, claim.quantity)
     work = work_done(claim.quantity or "seconds", a, b)
@@ -92,20 +92,24 @@ def _at_equal_work(claim: Claim, a: Run, b: Run) -> str:
     return f", with other work: {read_by(unit)} it is {times(gain.middle)} as {_good(unit)}"
 
 
-def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:
+def impossible(
+    claim: Claim, a: ReportedRun, b: ReportedRun, runs: Sequence[ReportedRun], sizes: Sizes | None = None
+) -> list[Finding]:
     """Find what two rows say that can't be, or that was measured otherwise, independently of any conclusion."""
     gain, _ = equal_work(a, b)
     found = [*beyond_bound(claim, a, b, gain, gain, sizes), *controls(claim, a, b)]
     return found + [f for f in expectation(claim, a, b, runs) if f.kind is FindingKind.MEASURED]
 
 
-def _with_factor(claim: Claim, a: Run, b: Run) -> Claim:
+def _with_factor(claim: Claim, a: ReportedRun, b: ReportedRun) -> Claim:
     """Return the claim with its factor: if it names none, the only one in which its rows differ."""
     differ = differences(a.settings, b.settings)
     return replace(claim, factor=differ[0][0].name) if claim.factor is None and len(differ) == 1 else claim
 
 
-def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str, stated: Figure | None) -> list[Finding]:
+def _unit_trap(
+    claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure | None, unit: str, stated: Figure | None
+) -> list[Finding]:
     """Find that a claim was read from a figure that counts other work, unless it says what equal work says."""
     if gain is not None and stated is not None and stated.meets(gain):
         return []
@@ -123,13 +127,13 @@ def _good(unit: str) -> str:
     return "cheap" if unit.startswith(tuple(TITLES[q] for q in OF_PRICE)) else "fast"
 
 
-def _dispute(claim: Claim, a: Run, b: Run, gain: Figure, stated: Figure) -> str:
+def _dispute(claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure, stated: Figure) -> str:
     """Return a doubt if the gain depends on which of contradicting figures is wrong, and the judgement may, too."""
     gains = [gain, *gains_without(a, b, claim.quantity).values()]
     return "" if all(contradicts(each, stated) for each in gains) else disputed(a, b, gain, claim.quantity)
 
 
-def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
+def _meaning(claim: Claim, a: ReportedRun, b: ReportedRun) -> list[Finding]:
     before, after = batches(a, b)
     if not before or not after or before.meets(after):
         return []
@@ -137,7 +141,7 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=FindingKind.MEANING, where=claim.text, text=text)]
 
 
-def _by_epochs(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
+def _by_epochs(claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure | None, unit: str) -> list[Finding]:
     """Find that samples a second say the opposite of epochs, which are the same data, or the other way round."""
     other, otherwise = _opposed_by_epochs(a, b, gain, unit)
     if otherwise is None:
@@ -146,7 +150,7 @@ def _by_epochs(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
     return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
 
 
-def _opposed_by_epochs(a: Run, b: Run, gain: Figure | None, unit: str) -> tuple[str, Figure | None]:
+def _opposed_by_epochs(a: ReportedRun, b: ReportedRun, gain: Figure | None, unit: str) -> tuple[str, Figure | None]:
     """Return the unit, samples a second or epochs, that says the opposite of a gain, with what it says; else None."""
     speeds = {TITLES[q]: read_from(q, a, b) for q in ("samples_per_second", "seconds_per_epoch")}
     if (
@@ -165,7 +169,7 @@ def _opposed_by_epochs(a: Run, b: Run, gain: Figure | None, unit: str) -> tuple[
     return other, speeds[other]
 
 
-def _no_speed(a: Run, b: Run) -> str:
+def _no_speed(a: ReportedRun, b: ReportedRun) -> str:
     """Return why nothing can be compared, in words."""
     for run in (a, b):
         if run.out_of_memory:

@@ -9,7 +9,7 @@ from slowstep.audit.differences import changed, differences
 from slowstep.audit.equal_work import equal_work
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import Finding, FindingKind, times
-from slowstep.audit.run import Run, batches, same_devices, unknown_differences
+from slowstep.audit.run import ReportedRun, batches, same_devices, unknown_differences
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show_all
 from slowstep.settings.reported import Claim
@@ -30,7 +30,7 @@ OTHER_STEP = 0.1
 """The share by which the samples of two steps differ that are of another size, and not only rounded."""
 
 
-def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
+def confounded(claim: Claim, a: ReportedRun, b: ReportedRun) -> list[Finding]:
     """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
     if not factor and not same_devices(a, b) and not is_about_devices(claim, a, b):
@@ -75,7 +75,7 @@ def confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
 
 
-def beside_the_factor(claim: Claim, a: Run, b: Run) -> str:
+def beside_the_factor(claim: Claim, a: ReportedRun, b: ReportedRun) -> str:
     """Return in words what else differs in two rows of a claim that holds: devices, prices, columns; or nothing."""
     devices = "" if same_devices(a, b) else f", on {counted_devices(b)} and {a.devices}"
     also = unknown_differences(a, b, claim.factor)
@@ -85,12 +85,12 @@ def beside_the_factor(claim: Claim, a: Run, b: Run) -> str:
     return devices + (f"; the two also differ in {also}" if also else "")
 
 
-def _same_prices(a: Run, b: Run, of_a: Figure, of_b: Figure) -> bool:
+def _same_prices(a: ReportedRun, b: ReportedRun, of_a: Figure, of_b: Figure) -> bool:
     """Return whether the prices of an hour are the same: of a device, or of nodes that have as many devices more."""
     return of_a.meets(of_b) or (of_a * b.devices).meets(of_b * a.devices)
 
 
-def in_column(factor: str | None, run: Run) -> str | None:
+def in_column(factor: str | None, run: ReportedRun) -> str | None:
     """Return what a column called as a factor says, also where it is read as a figure (`save_steps`); None for none."""
     given = run.given.get(factor or "")
     own = str(given) if given else run.unknown.get(factor or "")
@@ -98,12 +98,12 @@ def in_column(factor: str | None, run: Run) -> str | None:
     return str(beside) if own is None and beside else own
 
 
-def _counts_devices(factor: str | None, run: Run) -> bool:
+def _counts_devices(factor: str | None, run: ReportedRun) -> bool:
     """Return whether a factor is the number of a run's devices, as far as the two are given."""
     return factor in AS_FIGURES and in_column(factor, run) == str(run.devices)
 
 
-def _a_device(claim: Claim, a: Run, b: Run) -> str:
+def _a_device(claim: Claim, a: ReportedRun, b: ReportedRun) -> str:
     """Return in words how many times as fast one device of `b` is; empty where that does not follow."""
     gain, unit = equal_work(a, b, claim.quantity)
     if not gain or not unit or any("devices" not in run.solved.known for run in (a, b)):
@@ -111,19 +111,19 @@ def _a_device(claim: Claim, a: Run, b: Run) -> str:
     return f"; by device it is {times((gain / (b.devices / a.devices)).middle)} as fast"
 
 
-def _trained_on(run: Run) -> str:
+def _trained_on(run: ReportedRun) -> str:
     if "devices" not in run.solved.known:
         return f"nobody says on how many devices '{run.label}' was"
     return f"'{run.label}' was trained on {counted_devices(run)}"
 
 
-def counted_devices(run: Run) -> str:
+def counted_devices(run: ReportedRun) -> str:
     """Return the number of a run's devices in words, and whether it only follows from its figures."""
     follows = run.devices.middle != 1 and "devices" not in run.given
     return f"{run.devices} device{'s' * (run.devices.middle != 1)}{' (by its figures)' * follows}"
 
 
-def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
+def _only_factor_differs(factor: str, differ: Mapping[str, object], a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether all settings that differ belong to one level of the factor.
 
     An example is accumulation: the same samples a step in fewer and larger parts.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from slowstep.audit.equal_work import OF_A_DEVICE, OF_PRICE
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.settings.reported import Claim
 
 COUNTED = re.compile(
@@ -47,7 +47,7 @@ def counted_in(words: str) -> set[str]:
     return found | {*TIMES_A_DEVICE.findall(words)}
 
 
-def is_about_devices(claim: Claim, a: Run, b: Run) -> bool:
+def is_about_devices(claim: Claim, a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether a claim on two rows is about their devices: by its quantity, its text, or the names of the rows.
 
     The cost of all that a run did, and the speed of one device, count the number of devices themselves.
@@ -61,6 +61,6 @@ def is_about_devices(claim: Claim, a: Run, b: Run) -> bool:
     return all(counted_in(run.label) or _says(run.label, run) for run in (a, b)) and a.label != b.label
 
 
-def _says(label: str, run: Run) -> bool:
+def _says(label: str, run: ReportedRun) -> bool:
     """Return whether the name of a row holds the number of its devices: `dp8`, `16`."""
     return f"{run.devices.middle:g}" in re.findall(r"\d+", label)

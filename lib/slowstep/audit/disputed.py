@@ -6,10 +6,10 @@ from slowstep.audit.equal_work import equal_work
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import times
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 
 
-def gains_without(a: Run, b: Run, quantity: str | None = None) -> dict[str, Figure]:
+def gains_without(a: ReportedRun, b: ReportedRun, quantity: str | None = None) -> dict[str, Figure]:
     """Return how many times as fast `b` is without each figure that may be the wrong one.
 
     A figure is left out in both rows where both contradict themselves, as people measure all rows in the same way.
@@ -22,7 +22,7 @@ def gains_without(a: Run, b: Run, quantity: str | None = None) -> dict[str, Figu
     return found
 
 
-def disputed(a: Run, b: Run, gain: Figure, quantity: str | None = None) -> str:
+def disputed(a: ReportedRun, b: ReportedRun, gain: Figure, quantity: str | None = None) -> str:
     """Return why a gain is in doubt, if it is another one without a figure that may be wrong; else an empty text."""
     for wrong, other in gains_without(a, b, quantity).items():
         if other.gap(gain) > CONSEQUENCE:

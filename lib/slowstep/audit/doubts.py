@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
 from slowstep.audit.device_words import counted_in
@@ -25,7 +26,7 @@ from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import times
 from slowstep.audit.micro_batches import ACCUMULATED, makes_more_sense
 from slowstep.audit.relations import TITLES, solve
-from slowstep.audit.run import Run, unknown_differences
+from slowstep.audit.run import ReportedRun, unknown_differences
 from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_of_sizes
 from slowstep.audit.short_runs import FEW_STEPS, few_steps, question_of_steps
 from slowstep.audit.stated_size import contradicts, stated_speed_up
@@ -50,7 +51,7 @@ COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[
 """A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
 
 
-def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
+def doubt_of(claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure | None, unit: str) -> str:
     """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
@@ -78,7 +79,7 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     return of_batch or (few_steps(a, b, unit) if gain else "")
 
 
-def by_micro_batches(a: Run, b: Run, gain: Figure, unit: str) -> Figure | None:
+def by_micro_batches(a: ReportedRun, b: ReportedRun, gain: Figure, unit: str) -> Figure | None:
     """Return the gain if steps that may be micro-batches are; None where that changes nothing, or makes less sense.
 
     Rows that accumulate other numbers of them are as a rule more alike by the right reading.
@@ -99,14 +100,14 @@ def _both_deny(claim: Claim, gain: Figure, other: Figure) -> bool:
     return bool(stated and contradicts(gain, stated) and contradicts(other, stated))
 
 
-def _padding_explains(a: Run, b: Run) -> bool:
+def _padding_explains(a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether a sample has other tokens in two rows since one of them pads all to the full length."""
     padded = [r for r in (a, b) if r.settings.dataset.padding == "max_length"]
     tokens = padded[0].solved.known.get("tokens_per_sample") if len(padded) == 1 else None
     return bool(tokens and padded[0].length and tokens.meets(exact(padded[0].length)))
 
 
-def _epochs_decide(claim: Claim, a: Run, b: Run) -> bool:
+def _epochs_decide(claim: Claim, a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether the time of an epoch tells which tokens are gone: text, or padding if no text can be cut off."""
     unit = as_in_an_epoch(a, b)
     words = (claim.text, a.label, b.label, *a.unknown.values(), *b.unknown.values())
@@ -114,7 +115,7 @@ def _epochs_decide(claim: Claim, a: Run, b: Run) -> bool:
     return unit == "tokens_per_second" or (unit == "samples_per_second" and of_padding)
 
 
-def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
+def devices_unknown(a: ReportedRun, b: ReportedRun, text: str = "") -> bool:
     """Return whether speeds of one device stand for those of several, whose number only words give.
 
     These are the names of the rows, or the `text` of a claim.
@@ -126,12 +127,12 @@ def devices_unknown(a: Run, b: Run, text: str = "") -> bool:
     return len(set().union(*counts)) > 1 and all(_of_one_device(r) for r in (a, b))
 
 
-def _of_one_device(run: Run) -> bool:
+def _of_one_device(run: ReportedRun) -> bool:
     each = [q.removesuffix(OF_A_DEVICE) for q in run.given if q.endswith(OF_A_DEVICE)]
     return bool(each) and "devices" not in run.given and run.given.keys().isdisjoint(each)
 
 
-def _batch_unknown(a: Run, b: Run, unit: str) -> str:
+def _batch_unknown(a: ReportedRun, b: ReportedRun, unit: str) -> str:
     """Return a doubt if two runs were compared by steps of which nobody says how many samples they have."""
     if not counts_steps(unit, a, b) or same_batch(a, b) is not None:
         return ""
@@ -141,51 +142,60 @@ def _batch_unknown(a: Run, b: Run, unit: str) -> str:
     return f"{BATCH}, and '{b.label}' took {after} steps where '{a.label}' took {before}, as with another batch"
 
 
-def questions_of(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
-    found = []
+def questions_of(claim: Claim, a: ReportedRun, b: ReportedRun, doubt: str) -> list[str]:
+    """Return the questions that would decide a claim: on the rows' settings, on a `doubt`, and on their measuring."""
     by_column = in_column(claim.factor, a) != in_column(claim.factor, b)
-    if claim.factor and not by_column and not changed(a.settings, b.settings) and not unknown_differences(a, b):
-        found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
+    known = by_column or changed(a.settings, b.settings) or unknown_differences(a, b)
+    settings = f"Which settings differ between '{a.label}' and '{b.label}'? None are given"
+    return [*([settings] if claim.factor and not known else []), *_on_doubt(a, b, doubt), *_on_measuring(a, b)]
+
+
+def _on_doubt(a: ReportedRun, b: ReportedRun, doubt: str) -> Iterator[str]:
+    """Yield the questions on a doubt, which begins or ends with the text that names it."""
+    both = f"'{a.label}' and '{b.label}'"
     if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)
-        found.append(
+        yield (
             f"What share of the positions is padding in {_padded(a, b)}? If the samples are shorter "
             f"than {short} tokens, it was padding that cost the time"
         )
-        found.append(f"What share of the tokens does a length of {short} cut off?")
+        yield f"What share of the tokens does a length of {short} cut off?"
     if doubt.startswith(OTHER_TOKENS):
-        found.append(f"Do the tokens a second of {_padded(a, b)} count padding, or was text cut off in one of them?")
+        yield f"Do the tokens a second of {_padded(a, b)} count padding, or was text cut off in one of them?"
     if doubt.endswith(ON_THAT):
-        found.append("Is the claim on the time to the same result, or on the time of as much work?")
+        yield "Is the claim on the time to the same result, or on the time of as much work?"
     if doubt.endswith(SAME_RESULT):
-        found.append(f"Did '{a.label}' and '{b.label}' come to the same loss or accuracy?")
+        yield f"Did {both} come to the same loss or accuracy?"
     if doubt == PADDED:
-        found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
+        yield f"Do the tokens a second of {_padded(a, b)} count padding?"
     if doubt.startswith(OTHER_SAMPLES):
-        found.append(question_of_sizes(a, b))
+        yield question_of_sizes(a, b)
     if doubt.startswith(FEW_STEPS):
-        found.append(question_of_steps(a, b))
+        yield question_of_steps(a, b)
     if doubt.startswith(BATCH):
-        found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
+        yield f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?"
     if doubt.startswith(MICRO):
         words = " or ".join(dict.fromkeys(f"'{r.step_word}'" for r in (a, b) if r.step_word))
-        found.append(f"Is one {words} of '{a.label}' and '{b.label}' a micro-batch, or all that a step accumulates?")
+        yield f"Is one {words} of {both} a micro-batch, or all that a step accumulates?"
     if doubt == DEVICES:
-        found.append(f"On how many devices were '{a.label}' and '{b.label}' trained?")
+        yield f"On how many devices were {both} trained?"
     if doubt == UNKNOWN:
-        found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
+        yield f"How many steps or epochs did {both} take?"
+
+
+def _on_measuring(a: ReportedRun, b: ReportedRun) -> Iterator[str]:
+    """Yield what to ask about how two rows were measured."""
     if b.out_of_memory:
-        found.append(f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?")
+        yield f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?"
     elif a.repeats and b.repeats:
-        found.append(f"Did the repeats of '{a.label}' and '{b.label}' take turns, or did one come after the other?")
+        yield f"Did the repeats of '{a.label}' and '{b.label}' take turns, or did one come after the other?"
     elif not b.projected:
-        found.append(
+        yield (
             f"How often was '{b.label}' measured, over how many steps after its warm-up, and in turns with '{a.label}' "
             "or at another time?"
         )
-    return found
 
 
-def _padded(a: Run, b: Run) -> str:
+def _padded(a: ReportedRun, b: ReportedRun) -> str:
     """Return the names of the rows that can hold padding; packed ones have none."""
     return " and ".join(f"'{r.label}'" for r in (a, b) if not r.packed)

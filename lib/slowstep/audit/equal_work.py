@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import TEXT, Run, batches
+from slowstep.audit.run import TEXT, ReportedRun, batches
 from slowstep.audit.sample_sizes import lengths_say_why
 
 WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
@@ -30,7 +30,7 @@ OF_A_DEVICE = "_per_device"
 """The ending of the names of speeds that count the work of one device."""
 
 
-def with_speed(runs: Iterable[Run]) -> list[Run]:
+def with_speed(runs: Iterable[ReportedRun]) -> list[ReportedRun]:
     """Return the measured runs whose figures say how fast they were."""
     return [r for r in runs if r.measured and r.solved.known.keys() & {*WORK}]
 
@@ -40,7 +40,7 @@ def read_by(unit: str) -> str:
     return "by total time" if unit == TITLES["seconds"] else f"in {unit}"
 
 
-def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | None, str]:
+def equal_work(a: ReportedRun, b: ReportedRun, quantity: str | None = None) -> tuple[Figure | None, str]:
     """Return how many times as fast `b` is, and the unit: the one of the most equal work that both runs allow.
 
     For a claim on cost this is how many times as cheap it is. None, with an empty text, if no unit fits.
@@ -66,11 +66,11 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
     return None, ""
 
 
-def _knows_its_batch(run: Run) -> bool:
+def _knows_its_batch(run: ReportedRun) -> bool:
     return run.says_batch or "samples_per_step" in run.solved.known
 
 
-def hindrance(a: Run, b: Run) -> tuple[str, str]:
+def hindrance(a: ReportedRun, b: ReportedRun) -> tuple[str, str]:
     """Return why two runs that have speeds can't be compared by them, and the question whose answer would tell."""
     shared = [q for q in WORK if q in a.solved.known and q in b.solved.known]
     if lengths_differ(a, b):
@@ -84,7 +84,7 @@ def hindrance(a: Run, b: Run) -> tuple[str, str]:
     return "their figures are only known from one side, or may be 0", "how many samples a second do both train on?"
 
 
-def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
+def _units(a: ReportedRun, b: ReportedRun, quantity: str | None) -> Iterator[str]:
     """Yield the units that the two can be compared in, those of the most equal work first.
 
     If a claim is read from a whole time of known work, that comes first. Units that count samples are left out where
@@ -112,7 +112,7 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
     yield from ("seconds_per_epoch", "tokens_per_second", "seconds")
 
 
-def _at_equal_work(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, str]:
+def _at_equal_work(quantity: str, gain: Figure, a: ReportedRun, b: ReportedRun) -> tuple[Figure, str]:
     """Return the ratio of two whole times or costs, corrected for the work of both if that is known to differ."""
     work, count = work_done(quantity, a, b) or (exact(1), "")
     if work.meets(exact(1)):
@@ -120,7 +120,7 @@ def _at_equal_work(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure,
     return gain * work, f"{TITLES[quantity]} for as many {TITLES[count]}"
 
 
-def work_done(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
+def work_done(quantity: str, a: ReportedRun, b: ReportedRun) -> tuple[Figure, str] | None:
     """Return how many times as much work `b` did in a whole time, and what counts it; None where it is not known."""
     per_epoch = quantity.endswith("per_epoch")
     for count in ("samples_per_epoch", "steps_per_epoch") if per_epoch else ("samples", "epochs", "steps"):
@@ -134,7 +134,7 @@ def work_done(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
     return (exact(1), "") if per_epoch else None
 
 
-def same_batch(a: Run, b: Run) -> bool | None:
+def same_batch(a: ReportedRun, b: ReportedRun) -> bool | None:
     """Return whether a step trains on the same number of samples, by the figures or else by the settings.
 
     None if that is not known: where no batch is given, nobody says that both runs had the default one. Where one of
@@ -150,7 +150,7 @@ def same_batch(a: Run, b: Run) -> bool | None:
     return a.says_batch or None if each[0].meets(each[1]) else False
 
 
-def counts_steps(unit: str, a: Run, b: Run) -> bool:
+def counts_steps(unit: str, a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether two runs that were compared in a `unit` were compared by their steps, as if these were equal."""
     if unit == TITLES["tokens_per_second"]:
         return read_from("tokens_per_second", a, b) is None
@@ -160,12 +160,12 @@ def counts_steps(unit: str, a: Run, b: Run) -> bool:
     return unit in by_steps or bool(work and work[1].startswith("steps"))
 
 
-def lengths_differ(a: Run, b: Run) -> bool:
+def lengths_differ(a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether a sample is a different amount of work in the two, and its tokens were not counted."""
     return a.length != b.length and (_tokens_ratio(a, b) is None or padding_differs(a, b))
 
 
-def padding_differs(a: Run, b: Run) -> bool:
+def padding_differs(a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether tokens a second, which may count padding, are different work in the two."""
     if not all(r.settings.workload in TEXT for r in (a, b)):
         return False
@@ -175,7 +175,7 @@ def padding_differs(a: Run, b: Run) -> bool:
     return len(each) > 1 or (each == {"max_length"} and a.length != b.length)
 
 
-def tokens_disagree(a: Run, b: Run) -> bool:
+def tokens_disagree(a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether a sample has other tokens in the two, by tokens and samples a second, and nothing says why.
 
     Lengths that differ say why, and so does other padding where no length is known.
@@ -189,7 +189,7 @@ def tokens_disagree(a: Run, b: Run) -> bool:
     return follow and all(tokens.bounded for tokens in each) and each[0].gap(each[1]) > OTHER_TEXT
 
 
-def as_in_an_epoch(a: Run, b: Run) -> str:
+def as_in_an_epoch(a: ReportedRun, b: ReportedRun) -> str:
     """Return which speed, of samples or of tokens, goes with the time of an epoch where these disagree; else empty.
 
     An epoch is the same data. If it goes with the samples, the tokens counted padding, or text was cut off.
@@ -202,7 +202,7 @@ def as_in_an_epoch(a: Run, b: Run) -> str:
     return near[0] if len(near) == 1 else ""
 
 
-def _tokens_ratio(a: Run, b: Run) -> Figure | None:
+def _tokens_ratio(a: ReportedRun, b: ReportedRun) -> Figure | None:
     """Return how many times as many tokens a second `b` trains on; None if not known.
 
     They are taken as both count them, or from the tokens of a sample where a step has the same samples in both.
@@ -214,7 +214,7 @@ def _tokens_ratio(a: Run, b: Run) -> Figure | None:
     return steps * (each[1] / each[0]) if each[0].bounded and each[1].bounded else None
 
 
-def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
+def read_from(quantity: str, a: ReportedRun, b: ReportedRun) -> Figure | None:
     """Return how many times as fast `b` is by one figure, whatever work that counts; None if not known."""
     before, after = a.solved.known.get(quantity), b.solved.known.get(quantity)
     if not before or not after or not (before.bounded and after.bounded):

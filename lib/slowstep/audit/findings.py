@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from slowstep.audit.figures import Figure, exact, shown
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.settings.reported import Claim
 
 
@@ -75,7 +75,7 @@ class Judged:
 class Audit:
     """Everything that a report's own figures say."""
 
-    runs: Sequence[Run]
+    runs: Sequence[ReportedRun]
     claims: Sequence[Judged]
     findings: Sequence[Finding]
     """Findings about the rows, not about a claim."""

@@ -11,7 +11,7 @@ from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, most_of_length
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import Run, batches, same_devices
+from slowstep.audit.run import ReportedRun, batches, same_devices
 from slowstep.audit.stated_size import claimed, contradicts
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.controls import CONTROLS, MATERIAL, MOVED, NOTICEABLE
@@ -39,6 +39,8 @@ OF_STEPS = ("seconds_per_step", "steps_per_second")
 
 SPEEDS = {TITLES[quantity] for quantity in ("steps_per_second", "samples_per_second", "tokens_per_second")}
 
+WHAT_ELSE = "it was measured, so recomputation alone can't be the cause: what else changed?"
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -53,11 +55,8 @@ class Limit:
     """True if it is reckoned by FLOPs, which do not count what else a setting does, such as moving activations."""
 
 
-WHAT_ELSE = "it was measured, so recomputation alone can't be the cause: what else changed?"
-
-
 def beyond_bound(
-    claim: Claim, a: Run, b: Run, stated: Figure | None, gain: Figure | None, sizes: Sizes | None
+    claim: Claim, a: ReportedRun, b: ReportedRun, stated: Figure | None, gain: Figure | None, sizes: Sizes | None
 ) -> list[Finding]:
     """Find a size that the factor can't have, or hardly: a contradiction, a doubt, or for a length an explanation.
 
@@ -81,12 +80,12 @@ def beyond_bound(
     return []
 
 
-def _is_measured(a: Run, b: Run, stated: Figure, gain: Figure | None) -> bool:
+def _is_measured(a: ReportedRun, b: ReportedRun, stated: Figure, gain: Figure | None) -> bool:
     """Return whether the measured figures of two rows give the stated size."""
     return a.measured and b.measured and gain is not None and not contradicts(gain, stated)
 
 
-def between_steps(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
+def between_steps(claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure | None, unit: str) -> list[Finding]:
     """Find that a factor of saves or evaluations is blamed for the time of a step, which holds none of them."""
     factor = CATALOGUE.get(claim.factor or "")
     of_steps = unit in SPEEDS and all({*OF_STEPS} & r.given.keys() for r in (a, b))
@@ -96,7 +95,7 @@ def between_steps(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) 
     return [Finding(kind=FindingKind.UNLIKELY, where=claim.text, text=text)]
 
 
-def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> Limit | None:
+def _limit(claim: Claim, a: ReportedRun, b: ReportedRun, sizes: Sizes | None) -> Limit | None:
     """Return the most that a factor can bring, by its nature or by the phases that it acts on; None if not known."""
     if claim.factor == "max_length":
         bound, why = most_of_length(a, b, sizes) or (math.inf, "")
@@ -115,7 +114,7 @@ def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> Limit | None:
     return Limit(most.high, APART * most.high, why)
 
 
-def _acting_settings(claim: Claim, a: Run, b: Run) -> set[str]:
+def _acting_settings(claim: Claim, a: ReportedRun, b: ReportedRun) -> set[str]:
     """Return the settings that differ and may act on the figure of the claim.
 
     Settings of saving and evaluating do not act on the speed of a step. They do act on Trainer's mean over all time.
@@ -125,7 +124,7 @@ def _acting_settings(claim: Claim, a: Run, b: Run) -> set[str]:
     return {*changed(a.settings, b.settings)} - {key.rpartition(".")[2] for level in idle for key in level.changes}
 
 
-def room(factor: str | None, a: Run, b: Run, names: Collection[str]) -> Figure | None:
+def room(factor: str | None, a: ReportedRun, b: ReportedRun, names: Collection[str]) -> Figure | None:
     """Return how many times as fast a step is without the phases that the changed settings `names` act on.
 
     None where `a` does not say how long these phases take.
@@ -141,7 +140,7 @@ def room(factor: str | None, a: Run, b: Run, names: Collection[str]) -> Figure |
     return step / left if left.middle > 0 else None  # else the phases are not of this step
 
 
-def _trained(run: Run) -> str:
+def _trained(run: ReportedRun) -> str:
     if run.settings.peft:
         return "the base is frozen"
     return "the base may be frozen" if run.settings.figures_alone else "the whole model is trained"
@@ -158,7 +157,7 @@ def _without_recomputation(trained: str) -> Limit:
     )
 
 
-def controls(claim: Claim, a: Run, b: Run) -> list[Finding]:
+def controls(claim: Claim, a: ReportedRun, b: ReportedRun) -> list[Finding]:
     """Find phases that moved by a good part of the step although no difference between the rows can touch them."""
     factor = CATALOGUE.get(claim.factor or "")
     if factor is None:
@@ -173,7 +172,7 @@ def controls(claim: Claim, a: Run, b: Run) -> list[Finding]:
     ]
 
 
-def _moved(phase: str, a: Run, b: Run) -> Figure | None:
+def _moved(phase: str, a: ReportedRun, b: ReportedRun) -> Figure | None:
     """Return how many times its time a phase took for the same work; None where it moved little.
 
     Little is meant as a share of the step and of the step's change (`slowstep.judgement.controls`).
@@ -195,7 +194,7 @@ def _moved(phase: str, a: Run, b: Run) -> Figure | None:
     return ratio if beyond else None
 
 
-def _not_hidden(more: Figure, a: Run, b: Run, work: Figure) -> Figure:
+def _not_hidden(more: Figure, a: ReportedRun, b: ReportedRun, work: Figure) -> Figure:
     """Return the seconds by which the wait for data became longer or shorter beyond what the computation hides of it.
 
     A shorter computation hides less of the wait. A longer one hides more, unless the process itself loads the data.

@@ -24,6 +24,9 @@ WORDS = {
 ACCUMULATED = "gradient_accumulation_steps"
 BATCH = "per_device_train_batch_size"
 
+SLOWER = 0.8
+"""The ratio below which accumulating more makes no samples slower: the optimizer steps less often."""
+
 
 def step_word(said: str) -> str:
     """Return what a header or a cell calls a step that may be a micro-batch, `it` or `batch`; empty for a step."""
@@ -68,10 +71,6 @@ def in_steps(figures: Mapping[str, Figure], parts: int) -> dict[str, Figure]:
         q: held if q not in COUNT_STEPS else held * parts if COUNT_STEPS[q] else held / parts
         for q, held in figures.items()
     }
-
-
-SLOWER = 0.8
-"""The ratio below which accumulating more makes no samples slower: the optimizer steps less often."""
 
 
 def makes_more_sense(other: Figure, gain: Figure, more: float) -> bool:

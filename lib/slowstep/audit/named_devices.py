@@ -7,14 +7,17 @@ from collections.abc import Sequence
 
 from slowstep.audit.device_words import counted_in
 from slowstep.audit.figures import exact
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 
 NODES = re.compile(r"(?:num[ _]?|n[ _]?|#\s?)?nodes?", re.IGNORECASE)
 PER_NODE = re.compile(r"(?:gpu|device|card|accelerator)s?[ _/]*(?:per|/|a)?[ _]*node", re.IGNORECASE)
 """Columns that count nodes, and the devices of one."""
 
+SEVERAL_IN_ONE = re.compile(r"MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b", re.IGNORECASE)
+"""Parts that hold several devices, so that their number is none of devices."""
 
-def named_devices(runs: Sequence[Run]) -> list[str]:
+
+def named_devices(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about rows whose words count other devices than follow from their figures."""
     found = []
     for run in (r for r in runs if "devices" not in r.given and r.devices.middle != 1):
@@ -25,7 +28,7 @@ def named_devices(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _counted(run: Run) -> tuple[int, str]:
+def _counted(run: ReportedRun) -> tuple[int, str]:
     """Return the devices that the words of a row count, with the words and a verb; 0 if they say none or several."""
     whole = {name: text for name, text in run.unknown.items() if text.isdigit()}
     nodes = [int(text) for name, text in whole.items() if NODES.fullmatch(name.strip())]
@@ -35,10 +38,6 @@ def _counted(run: Run) -> tuple[int, str]:
     said = [(number, text) for text in (run.label, *run.unknown.values()) for number in _numbers(text)]
     several = len({number for number, _ in said}) != 1 or (nodes and nodes[0] > 1)
     return (0, "") if several else (int(said[0][0]), f"'{said[0][1]}' says")
-
-
-SEVERAL_IN_ONE = re.compile(r"MI250|GB\d{3}|GH200 NVL|TPU v[23]\b|\b[HD]GX\b", re.IGNORECASE)
-"""Parts that hold several devices, so that their number is none of devices."""
 
 
 def _numbers(text: str) -> set[str]:

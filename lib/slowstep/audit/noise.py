@@ -10,7 +10,7 @@ from slowstep.audit.equal_work import WORK, faster_is_less
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.audit.stated_size import MOST, contradicts
 from slowstep.settings.reported import Claim
 
@@ -43,7 +43,7 @@ LARGEST_LOG = 100.0
 """The logarithm of the largest ratio that is told."""
 
 
-def width_of(a: Run, b: Run, gain: Figure) -> str:
+def width_of(a: ReportedRun, b: ReportedRun, gain: Figure) -> str:
     """Return what the repeats of both rows allow a gain to be; without them what their figures allow, if that is much.
 
     It is much where it is more than half of the effect, and more than the digits of a ratio show.
@@ -68,7 +68,7 @@ def allowed_by_rounding(claim: Claim, gain: Figure | None, stated: Figure | None
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
-def noise_of_repeats(claim: Claim, a: Run, b: Run, interval: Figure) -> list[Finding]:
+def noise_of_repeats(claim: Claim, a: ReportedRun, b: ReportedRun, interval: Figure) -> list[Finding]:
     """Find out whether the repeats of both rows differ among themselves as much as the rows do."""
     quantity = _repeated(a, b)
     if quantity is None or not interval.low <= 1 <= interval.high:
@@ -99,7 +99,7 @@ def left_open_by_noise(gain: Figure, stated: Figure, by_repeats: Figure | None) 
     return "" if within else f"{what} anything from {times(gain.low)} to {times(gain.high)}"
 
 
-def rests_on_single_runs(a: Run, b: Run, gain: Figure | None) -> bool:
+def rests_on_single_runs(a: ReportedRun, b: ReportedRun, gain: Figure | None) -> bool:
     """Return whether a gain is as small as what lies between runs of one configuration, and nothing was repeated."""
     if gain is None or gain.middle <= 0 or a.projected or b.projected:
         return False
@@ -107,12 +107,12 @@ def rests_on_single_runs(a: Run, b: Run, gain: Figure | None) -> bool:
     return not repeated and abs(math.log(gain.middle)) < math.log(1 + OF_RUNS)
 
 
-def _counts_repeats(run: Run) -> bool:
+def _counts_repeats(run: ReportedRun) -> bool:
     """Return whether a column says how often a row was measured."""
     return any(COUNTS_REPEATS.fullmatch(name.strip().lower()) and value > 1 for name, value in run.beside.items())
 
 
-def interval_of_repeats(a: Run, b: Run, gain: Figure) -> Figure | None:
+def interval_of_repeats(a: ReportedRun, b: ReportedRun, gain: Figure) -> Figure | None:
     """Return the gain with the interval that the repeats of both rows allow, by Welch's t; None if they tell none."""
     quantity = _repeated(a, b)
     if quantity is None:
@@ -133,6 +133,6 @@ def interval_of_repeats(a: Run, b: Run, gain: Figure) -> Figure | None:
     return Figure(math.exp(interval.low), math.exp(interval.high), gain.middle)
 
 
-def _repeated(a: Run, b: Run) -> str | None:
+def _repeated(a: ReportedRun, b: ReportedRun) -> str | None:
     """Return the quantity that was measured several times in both rows; None if there is none."""
     return next((q for q in a.repeats if q in b.repeats and q in REPEATED), None)

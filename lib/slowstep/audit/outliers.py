@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import BESIDE, Run
+from slowstep.audit.run import BESIDE, ReportedRun
 from slowstep.audit.subjects import other_subject, unread_difference
 
 SERIES = (
@@ -29,7 +29,7 @@ SERIES = (
 )
 """Figures that vary little from one setting to the next."""
 
-WORK = dict.fromkeys(
+COUNTS_MORE_EQUAL_WORK = dict.fromkeys(
     ("seconds_per_step", "steps_per_second"), ("samples_per_second", "tokens_per_second")
 ) | dict.fromkeys(("seconds_per_sample", "samples_per_second"), ("tokens_per_second",))
 """Figures that count more equal work than another one does, by that one."""
@@ -80,7 +80,7 @@ OF_TIME = (60.0, 3600.0)
 """The ratios of units of time."""
 
 
-def unlike_neighbours(runs: Sequence[Run]) -> list[Finding]:
+def unlike_neighbours(runs: Sequence[ReportedRun]) -> list[Finding]:
     """Find each figure of a measured row that is far from the rows beside it, if these agree with each other.
 
     Where a step of the row is as many times larger, its time is no slip. The same holds for the steps a second. Nor is
@@ -94,7 +94,7 @@ def unlike_neighbours(runs: Sequence[Run]) -> list[Finding]:
     return found
 
 
-def unlike_for_a_reason(runs: Sequence[Run]) -> list[str]:
+def unlike_for_a_reason(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about figures that are far from the rows beside theirs, where what was not read may be why."""
     asked = {}
     for quantity in SERIES:
@@ -107,7 +107,7 @@ def unlike_for_a_reason(runs: Sequence[Run]) -> list[str]:
     return [*asked.values()]
 
 
-def _odd_ones(runs: Sequence[Run], quantity: str) -> Iterator[tuple[Run, list[Run], float]]:
+def _odd_ones(runs: Sequence[ReportedRun], quantity: str) -> Iterator[tuple[ReportedRun, list[ReportedRun], float]]:
     """Yield each row whose figure is far from the rows beside it, with these and with how many times it is theirs."""
     rows = [r for r in runs if r.measured and quantity in r.given and r.given[quantity].bounded]
     rows = [r for r in rows if quantity not in r.open_figures]
@@ -118,13 +118,13 @@ def _odd_ones(runs: Sequence[Run], quantity: str) -> Iterator[tuple[Run, list[Ru
             yield row, beside, odd
 
 
-def _why(row: Run, beside: Sequence[Run], odd: float) -> str:
+def _why(row: ReportedRun, beside: Sequence[ReportedRun], odd: float) -> str:
     """Return what may be why a figure is `odd` times its neighbours: what differs in the row; or nothing."""
     another = 1 / HUGE < odd < HUGE and other_subject(row, beside)
     return unread_difference(row, beside) or ("model, device or data" if another else "")
 
 
-def _with_neighbours(rows: Sequence[Run]) -> list[tuple[Run, list[Run]]]:
+def _with_neighbours(rows: Sequence[ReportedRun]) -> list[tuple[ReportedRun, list[ReportedRun]]]:
     """Return each row with the ones before and after it; the first and the last row with the two nearest ones."""
     if len(rows) < 3:
         return []
@@ -142,21 +142,21 @@ def _times_neighbours(value: float, beside: Sequence[float]) -> float:
     return value / middle if value >= FAR * high or value <= low / FAR else 0.0
 
 
-def _explained(quantity: str, row: Run, beside: Sequence[Run]) -> bool:
+def _explained(quantity: str, row: ReportedRun, beside: Sequence[ReportedRun]) -> bool:
     """Return whether a figure of more equal work, such as samples/s, is near its neighbours: then this is no slip."""
-    for work in WORK.get(quantity, ()):
+    for work in COUNTS_MORE_EQUAL_WORK.get(quantity, ()):
         known = [f for r in (row, *beside) if (f := r.solved.known.get(work)) and f.bounded]
         if len(known) > len(beside) and not _times_neighbours(known[0].middle, [f.middle for f in known[1:]]):
             return True
-    rows, times = (row, *beside), quantity.startswith("seconds")  # the more of them, the slower
+    rows, is_time = (row, *beside), quantity.startswith("seconds")  # the more of them, the slower
     causes = ([r.solved.known.get(cause) for r in rows] for cause in LARGER_WITH.get(quantity, ()))
-    if any(_goes_with(quantity, rows, cause, times) for cause in causes):
+    if any(_goes_with(quantity, rows, cause, is_time) for cause in causes):
         return True
     lengths = [exact(r.length) if r.length else None for r in rows]
-    return quantity in SLOWER_IF_LONGER and _goes_with(quantity, rows, lengths, not times)
+    return quantity in SLOWER_IF_LONGER and _goes_with(quantity, rows, lengths, not is_time)
 
 
-def _goes_with(quantity: str, rows: Sequence[Run], causes: Sequence[Figure | None], product: bool) -> bool:
+def _goes_with(quantity: str, rows: Sequence[ReportedRun], causes: Sequence[Figure | None], product: bool) -> bool:
     """Return whether the figure of the first row is no longer far from the others by what makes it larger or smaller.
 
     Each is divided by its cause, or is multiplied by it if their `product` stays the same.
@@ -171,7 +171,7 @@ def _goes_with(quantity: str, rows: Sequence[Run], causes: Sequence[Figure | Non
     return max(others) <= ALIKE * min(others) and not _times_neighbours(own, others)
 
 
-def _among_repeats(row: Run, quantity: str) -> list[Finding]:
+def _among_repeats(row: ReportedRun, quantity: str) -> list[Finding]:
     """Find a repeat that is far from the others of the same row, or clearly apart where these are close together."""
     values = row.repeats.get(quantity, [])
     ordered = sorted(values)
@@ -187,7 +187,7 @@ def _among_repeats(row: Run, quantity: str) -> list[Finding]:
     return []
 
 
-def _finding(row: Run, quantity: str, beside: Sequence[Run], odd: float) -> Finding:
+def _finding(row: ReportedRun, quantity: str, beside: Sequence[ReportedRun], odd: float) -> Finding:
     values = " and ".join(str(r.given[quantity]) for r in beside)
     text = f"{row.given[quantity]} {_title(quantity)} is {_more_or_less(odd)} in the rows beside it ({values})"
     return Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + _slip(odd, quantity))

@@ -9,7 +9,7 @@ from typing import Any
 
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
-from slowstep.audit.run import BESIDE, Run
+from slowstep.audit.run import BESIDE, ReportedRun
 from slowstep.judgement.devices import peak_of
 from slowstep.judgement.flops import ALLOWANCE, TokenFlops, token_flops
 from slowstep.text.numbers import percentage
@@ -22,36 +22,8 @@ CACHEABLE = 1e9
 Sizes = Mapping[str, Any]
 """Sizes of the model as a trial would observe them: parameters that multiply or are trained, layers, hidden size."""
 
-
-def per_token(run: Run, sizes: Sizes | None) -> TokenFlops | None:
-    """Return the FLOPs a token of the run's model at its full length; None if sizes or length are not known."""
-    if not sizes or not run.length:
-        return None
-    s = run.settings
-    observed = {"lora_r": (s.peft or {}).get("r", 8) if s.peft else None}
-    return token_flops(
-        observed | {"gradient_checkpointing": bool(s.training("gradient_checkpointing"))} | sizes, run.length
-    )
-
-
-def mfu(run: Run, sizes: Sizes | None, device: str | None) -> Figure | None:
-    """Return the model FLOPs utilisation as a share, by the given tokens, or as if every sample had its full length."""
-    rate, flops, peak = run.tokens_at_full_length, per_token(run, sizes), peak_of(device)
-    return rate * (flops.needed / (peak.tflops * 1e12)) / run.devices if rate and flops and peak else None
-
-
-def beyond_the_device(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
-    """Find more than the device can compute, read or hold: the figures, the device or the model are wrong."""
-    return [
-        *_beyond_compute(run, sizes, device),
-        *_beyond_bandwidth(run, sizes, device),
-        *_beyond_memory(run, sizes, device),
-    ]
-
-
 PADDED = 0.05
 """The share by which a sample may be longer than its `max_length`, as padding may fill it up to a round number."""
-
 
 PAIR, SEVERAL = 2, 4
 """The most sequences of a sample, as a pair of a chosen and a rejected answer has, and of one whose words say more."""
@@ -66,8 +38,37 @@ OF_SEVERAL = re.compile(
 )
 """Words of trainings whose samples are several sequences: pairs, triplets, answers to choose from."""
 
+DECIMAL = 2**30 / 1e9
+"""A device of 80 GiB holds 86 GB, as scripts print that divide bytes by 1e9; a report seldom says which it means."""
 
-def beyond_the_batch(run: Run, runs: Sequence[Run]) -> list[Finding]:
+
+def per_token(run: ReportedRun, sizes: Sizes | None) -> TokenFlops | None:
+    """Return the FLOPs a token of the run's model at its full length; None if sizes or length are not known."""
+    if not sizes or not run.length:
+        return None
+    s = run.settings
+    observed = {"lora_r": (s.peft or {}).get("r", 8) if s.peft else None}
+    return token_flops(
+        observed | {"gradient_checkpointing": bool(s.training("gradient_checkpointing"))} | sizes, run.length
+    )
+
+
+def mfu(run: ReportedRun, sizes: Sizes | None, device: str | None) -> Figure | None:
+    """Return the model FLOPs utilisation as a share, by the given tokens, or as if every sample had its full length."""
+    rate, flops, peak = run.tokens_at_full_length, per_token(run, sizes), peak_of(device)
+    return rate * (flops.needed / (peak.tflops * 1e12)) / run.devices if rate and flops and peak else None
+
+
+def beyond_the_device(run: ReportedRun, sizes: Sizes | None, device: str | None) -> list[Finding]:
+    """Find more than the device can compute, read or hold: the figures, the device or the model are wrong."""
+    return [
+        *_beyond_compute(run, sizes, device),
+        *_beyond_bandwidth(run, sizes, device),
+        *_beyond_memory(run, sizes, device),
+    ]
+
+
+def beyond_the_batch(run: ReportedRun, runs: Sequence[ReportedRun]) -> list[Finding]:
     """Find more tokens in a step than its samples can have, where all that makes up a step is given.
 
     None are found where all `runs` have as many more, as if each sample were several sequences.
@@ -79,7 +80,7 @@ def beyond_the_batch(run: Run, runs: Sequence[Run]) -> list[Finding]:
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 
 
-def batches_that_hold(runs: Sequence[Run]) -> list[str]:
+def batches_that_hold(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about devices and accumulation where a step has more tokens than the samples of one batch can have.
 
     Where these are known, a sample may be several sequences.
@@ -94,19 +95,19 @@ def batches_that_hold(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _knows_its_parts(run: Run) -> bool:
+def _knows_its_parts(run: ReportedRun) -> bool:
     """Return whether the samples of a step are given, or its accumulation and devices."""
     each = "micro_batches_per_step" in run.solved.known and "devices" in run.given
     return each or "samples_per_step" in run.given
 
 
-def _are_alike(runs: Sequence[Run]) -> bool:
+def _are_alike(runs: Sequence[ReportedRun]) -> bool:
     """Return whether the samples of all rows of known parts have about as many tokens for their length."""
     each = [held.middle for run in runs if run.measured and _knows_its_parts(run) and (held := _tokens_held(run))]
     return not each or max(each) <= ALIKE * min(each)
 
 
-def _tokens_held(run: Run) -> Figure | None:
+def _tokens_held(run: ReportedRun) -> Figure | None:
     """Return the tokens of a step by those that its samples can have; None where that is not known.
 
     Tokens of a sample that were counted may be those of the text before it was cut.
@@ -119,7 +120,7 @@ def _tokens_held(run: Run) -> Figure | None:
     return tokens / (samples * length)
 
 
-def _more_than_the_batch(run: Run) -> tuple[str, str, int]:
+def _more_than_the_batch(run: ReportedRun) -> tuple[str, str, int]:
     """Return in words that a step has more tokens than its samples can have, and how many batches would hold them.
 
     The third is the number of sequences a sample that would hold them; 0 if those are more than samples have. All are
@@ -137,7 +138,7 @@ def _more_than_the_batch(run: Run) -> tuple[str, str, int]:
     return text, batches if whole and batches != "1" else "several", sequences if sequences <= most else 0
 
 
-def weight_bytes(run: Run, sizes: Sizes) -> float:
+def weight_bytes(run: ReportedRun, sizes: Sizes) -> float:
     """Return the bytes of the stored weights that multiply, without the constants of quantisation."""
     quantised = run.settings.quantization or {}
     bits = (
@@ -146,7 +147,7 @@ def weight_bytes(run: Run, sizes: Sizes) -> float:
     return sizes["matmul_parameters"] * bits / 8
 
 
-def _beyond_bandwidth(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+def _beyond_bandwidth(run: ReportedRun, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Find a step that is too short to read the weights.
 
     Each micro-batch reads them in the forward pass, in the backward pass, and once more to recompute; at most 16 bit of
@@ -168,11 +169,7 @@ def _beyond_bandwidth(run: Run, sizes: Sizes | None, device: str | None) -> list
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 
 
-DECIMAL = 2**30 / 1e9
-"""A device of 80 GiB holds 86 GB, as scripts print that divide bytes by 1e9; a report seldom says which it means."""
-
-
-def _beyond_memory(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+def _beyond_memory(run: ReportedRun, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Find more memory than the device has, or less than the weights alone take where one device holds them all."""
     peak, found = peak_of(device), []
     alone = run.devices.high <= 1 and not run.elsewhere
@@ -187,7 +184,7 @@ def _beyond_memory(run: Run, sizes: Sizes | None, device: str | None) -> list[Fi
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
 
 
-def of_all_devices(runs: Sequence[Run], device: str | None) -> list[str]:
+def of_all_devices(runs: Sequence[ReportedRun], device: str | None) -> list[str]:
     """Ask about memory that is more than one device has and that all of a row's devices can hold."""
     peak = peak_of(device)
     most = peak.memory * DECIMAL if peak and peak.memory else math.inf
@@ -200,7 +197,7 @@ def of_all_devices(runs: Sequence[Run], device: str | None) -> list[str]:
     ]
 
 
-def _beyond_compute(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+def _beyond_compute(run: ReportedRun, sizes: Sizes | None, device: str | None) -> list[Finding]:
     used = mfu(run, sizes, device)
     if used is None or used.low <= 1 or _may_be_shorter(run):
         return []
@@ -222,7 +219,7 @@ def unknown(sizes: Sizes | None) -> list[str]:
     ]
 
 
-def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> list[str]:
+def lengths(runs: Sequence[ReportedRun], sizes: Sizes | None, device: str | None) -> list[str]:
     """Ask about measured rows whose speed no device could reach if all their samples had the full length."""
     found = []
     for run in (r for r in runs if not r.projected):
@@ -236,12 +233,12 @@ def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> lis
     return found
 
 
-def _may_be_shorter(run: Run) -> bool:
+def _may_be_shorter(run: ReportedRun) -> bool:
     """Return whether samples may be shorter than the full length, as their tokens were not counted."""
     return "tokens_per_second" not in run.solved.known and run.settings.dataset.padding == "longest"
 
 
-def most_of_length(a: Run, b: Run, sizes: Sizes | None) -> tuple[float, str] | None:
+def most_of_length(a: ReportedRun, b: ReportedRun, sizes: Sizes | None) -> tuple[float, str] | None:
     """Return the most that a shorter length can bring per token, as a ratio, and why; None if not known.
 
     Only attention's quadratic part shrinks.

@@ -11,12 +11,12 @@ from slowstep.audit.equal_work import equal_work
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.limits import room
 from slowstep.audit.relations import CONSEQUENCE
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.factors import CATALOGUE
 from slowstep.settings.reported import Claim
 
 
-def expectation(claim: Claim, a: Run, b: Run, runs: Sequence[Run]) -> list[Finding]:
+def expectation(claim: Claim, a: ReportedRun, b: ReportedRun, runs: Sequence[ReportedRun]) -> list[Finding]:
     """Find that nothing was measured here, and what the measured phases and the same change elsewhere say about it."""
     expected = [f"'{r.label}'" for r in (a, b) if r.projected]
     if not expected:
@@ -29,7 +29,7 @@ def expectation(claim: Claim, a: Run, b: Run, runs: Sequence[Run]) -> list[Findi
     return [note, *_measured_otherwise(claim, a, b, [r for r in runs if not r.projected])]
 
 
-def _measured_otherwise(claim: Claim, a: Run, b: Run, measured: Sequence[Run]) -> list[Finding]:
+def _measured_otherwise(claim: Claim, a: ReportedRun, b: ReportedRun, measured: Sequence[ReportedRun]) -> list[Finding]:
     """Find the same change of the same factor between two measured rows, if its effect differs."""
     factor, (hoped, unit) = CATALOGUE.get(claim.factor or ""), equal_work(a, b, claim.quantity)
     if factor is None or hoped is None:

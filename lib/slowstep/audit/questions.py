@@ -15,7 +15,7 @@ from slowstep.audit.named_devices import named_devices
 from slowstep.audit.outliers import SLIPS, unlike_for_a_reason
 from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
-from slowstep.audit.run import QUESTIONS, SAY, TEXT, Run, described
+from slowstep.audit.run import QUESTIONS, SAY, TEXT, ReportedRun, described
 from slowstep.factors.factor import show
 from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings
@@ -30,7 +30,7 @@ WAITING = 0.1
 """The share of a step from which on the wait for data is worth a question."""
 
 
-def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
+def questions(settings: Settings, runs: Sequence[ReportedRun]) -> list[str]:
     """Return the questions on the whole report. Those on a claim are in its judgement."""
     return [
         *(_tokenising(runs) if described(settings) else []),
@@ -57,7 +57,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _tokenising(runs: Sequence[Run]) -> list[str]:
+def _tokenising(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about tokenising once, which is the cheapest cure where steps wait for tokenising."""
     if any(r.settings.dataset.tokenize == "once" for r in runs):
         return []
@@ -72,13 +72,13 @@ def _tokenising(runs: Sequence[Run]) -> list[str]:
     return []
 
 
-def _loading(runs: Sequence[Run]) -> list[str]:
+def _loading(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about loaders whose time is more than the step has left beside its other phases."""
     each = [words for words in map(loads_beside, runs) if words]
     return [f"Are {each[0]} hidden behind its steps, or waited for?"] if each else []
 
 
-def _starting(runs: Sequence[Run]) -> list[str]:
+def _starting(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about workers that start anew with each short epoch."""
     found = []
     for run in runs:
@@ -92,9 +92,9 @@ def _starting(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _alike(runs: Sequence[Run]) -> list[str]:
+def _alike(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about equal figures under different settings: one of the two was not measured."""
-    alike: dict[Hashable, list[Run]] = {}
+    alike: dict[Hashable, list[ReportedRun]] = {}
     for run in runs:
         if len(run.given) > 1:
             alike.setdefault(frozenset(run.given.items()), []).append(run)
@@ -106,7 +106,7 @@ def _alike(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _devices(runs: Sequence[Run]) -> list[str]:
+def _devices(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about figures that fit several devices where their number is not given."""
     asked = (r for r in runs if "devices" not in r.given)
     fits = {r.label: c for r in asked for c in r.solved.contradictions if c.devices}
@@ -117,7 +117,7 @@ def _devices(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _nodes(runs: Sequence[Run]) -> list[str]:
+def _nodes(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about costs that fit if the price of an hour is that of a node of several devices."""
     counted = [(r, r.given["devices"].middle) for r in runs if "devices" in r.given]
     fits = [(r, n, c) for r, n in counted for c in r.solved.contradictions if c.devices]
@@ -129,7 +129,7 @@ def _nodes(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _micro_batches(runs: Sequence[Run]) -> list[str]:
+def _micro_batches(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about figures that fit if a step is a micro-batch."""
     fits = {r.label: c for r in runs for c in r.solved.contradictions if c.micro_batches}
     return [
@@ -139,7 +139,7 @@ def _micro_batches(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _split(runs: Sequence[Run]) -> list[str]:
+def _split(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about models that may be split over devices, each copy of which has one batch."""
     found = [
         f"Is the model of '{run.label}' split over {c.split} devices? Samples a step are {c.given}, and would be "
@@ -159,7 +159,7 @@ def _split(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _units(runs: Sequence[Run]) -> list[str]:
+def _units(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about rows of one batch whose figures make samples a step that are as far apart as units of time."""
     given = ((r, r.solved.known.get("samples_per_step")) for r in runs if r.says_batch and _counts_samples(r))
     each = [(r, samples / r.settings.effective_batch_size) for r, samples in given if samples and samples.bounded]
@@ -176,7 +176,7 @@ def _units(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _busy(runs: Sequence[Run]) -> list[str]:
+def _busy(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about a device that is busy for more than all of the time, if devices were not counted."""
     busy = ((r, r.given["utilisation"]) for r in runs if "utilisation" in r.given and "devices" not in r.given)
     return [
@@ -198,7 +198,7 @@ def _device(name: str | None) -> list[str]:
     ]
 
 
-def _unread(runs: Sequence[Run]) -> list[str]:
+def _unread(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about columns of numbers whose meaning is not given."""
     names = dict.fromkeys(name for run in runs for name in run.unread)
     if not names:
@@ -210,7 +210,7 @@ def _unread(runs: Sequence[Run]) -> list[str]:
     return [f"What do these columns hold, which were not read: {listed(said)}? {capitalised(SAY)}"]
 
 
-def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
+def _parts(settings: Settings, runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about accumulation and devices: a table with batch sizes seldom says what else makes up a step."""
     assumed = [r for r in runs if r.says_batch and "samples_per_step" in r.solved.known and not _counts_samples(r)]
     said = described(settings) or all("gradient_accumulation_steps" in r.settings.training_arguments for r in assumed)
@@ -223,13 +223,13 @@ def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _counts_samples(run: Run) -> bool:
+def _counts_samples(run: ReportedRun) -> bool:
     """Return whether the samples of a step follow from the figures alone, without a batch."""
     samples = solve({q: f for q, f in run.given.items() if q in TITLES}).known.get("samples_per_step")
     return samples is not None and samples.bounded
 
 
-def _batches(runs: Sequence[Run]) -> list[str]:
+def _batches(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about the batch of rows that give none and whose steps are compared, since they differ in other settings."""
     silent = [r for r in runs if r.measured and not r.says_batch and "samples_per_step" not in r.solved.known]
     by_steps = [r for r in silent if "steps_per_second" in r.solved.known]
@@ -238,13 +238,13 @@ def _batches(runs: Sequence[Run]) -> list[str]:
     return ["Is the batch the same in all rows? None gives one, and the audit assumes it where other settings differ"]
 
 
-def _beside_steps(runs: Sequence[Run]) -> list[str]:
+def _beside_steps(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about epochs and jobs with much time outside their steps: they also evaluate and save, or had other steps."""
     each = filter(all, map(beside_steps, runs))
     return [f"{rest}: is it evaluating, saving, starting, or were there other {what}?" for rest, what in each]
 
 
-def _epochs(runs: Sequence[Run]) -> list[str]:
+def _epochs(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about rows whose samples a second and seconds an epoch make epochs of unlike size: an epoch is all data."""
     both = ("samples_per_second", "seconds_per_epoch")
     measured = [r for r in runs if r.measured and not r.packed and all(r.solved.known.get(q) for q in both)]

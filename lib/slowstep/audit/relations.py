@@ -7,7 +7,7 @@ until nothing new follows. Where a figure is both given and computed, the two mu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -78,11 +78,7 @@ class Relation:
             return f"{TITLES[self.a]} × {TITLES[self.b]} = 1"
         if self.b == ONE:
             return f"{TITLES[self.product]} = {TITLES[self.a]}"
-        return f"{TITLES[self.product]} = {_factor(self.a)} × {_factor(self.b)}"
-
-
-def _factor(name: str) -> str:
-    return TITLES.get(name, name)
+        return f"{TITLES[self.product]} = {TITLES.get(self.a, self.a)} × {TITLES.get(self.b, self.b)}"
 
 
 RELATIONS = (
@@ -122,7 +118,6 @@ FEWEST = 10
 
 CONSTANTS = {ONE: exact(1), "60": exact(60), "3600": exact(3600)}
 
-
 COUNTS = (
     "samples_per_step",
     "tokens_per_step",
@@ -139,6 +134,15 @@ COUNTS = (
     "backward_passes_per_step",
 )
 """Quantities that are counted and not measured: a whole number of them is exact."""
+
+FITS = 0.03
+"""The share by which a throughput may differ from a multiple of one device's throughput and still count as one."""
+
+COUNT_STEPS = {"seconds_per_step": True, "steps_per_second": False, "steps": False, "steps_per_epoch": False}
+"""Figures by which a step may be a micro-batch, and whether they are then as many times too small as a step has."""
+
+PER_STEP = {"seconds_per_step", "steps_per_second", "steps", "steps_per_epoch", "samples_per_step", "tokens_per_step"}
+"""Figures that are others where a step is a micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -196,10 +200,11 @@ class Derived:
 
 def solve(
     reported: Mapping[str, Figure],
+    *,
     counted: Mapping[str, Figure] | None = None,
     assumed: Mapping[str, Figure] | None = None,
-    from_file: bool = False,
     at_least: Mapping[str, Figure] | None = None,
+    from_file: bool = False,
 ) -> Solved:
     """Compute what follows from figures that were `reported`, and from those `counted` by the settings.
 
@@ -210,45 +215,58 @@ def solve(
     true this is the one that people compute from the others, and not the time that they measured. Where several devices
     explain a contradiction, all given figures count, and what is meant for one device is not used any further.
     """
-    counted = dict(counted or {})
+    counted, assumed = dict(counted or {}), assumed or {}
     given = counted | dict(reported)
     held = {**(at_least or {}), **counted}
+    parts = counted.get("micro_batches_per_step", exact(1))
+    contradictions = [
+        replace(c, devices=explaining_devices(c, reported, from_file), split=explaining_split(c, reported))
+        for c in _beyond_rounding(reported, held)
+    ]
+    contradictions = _explained(contradictions, parts)
+    devices = max((c.devices for c in contradictions), default=0)
+    doubted = {c.quantity for c in contradictions if not (c.small or c.devices or c.micro_batches or c.split)}
+    trusted = {q: f for q, f in given.items() if q not in doubted}
+    if any(c.micro_batches for c in contradictions):
+        trusted |= _of_whole_steps(reported, held, parts)
+    if devices and "devices" in reported:
+        trusted.pop("price_per_hour", None)
+    elif devices:
+        assumed = {}
+        trusted = {q: f for q, f in trusted.items() if q != "samples_per_step"} | {"devices": exact(devices)}
+    return Solved(
+        known={q: f for q, f in given.items() if q in doubted} | _known(trusted, assumed),
+        contradictions=tuple(contradictions),
+        without=_without(contradictions, doubted, given, trusted, assumed),
+    )
+
+
+def _beyond_rounding(reported: Mapping[str, Figure], held: Mapping[str, Figure]) -> list[Contradiction]:
+    """Return all contradictions. Those that rounding explains come last, and say so."""
     found = _contradictions(reported, held)
     remain = _contradictions({q: roughly(f) for q, f in reported.items()}, held) if found else []
     slips = [replace(c, rounded=True) for c in found if c.quantity not in {r.quantity for r in remain}]
-    contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
-    contradictions = [
-        replace(c, devices=explaining_devices(c, reported, from_file), split=explaining_split(c, reported))
-        for c in contradictions
-    ]
-    parts = counted.get("micro_batches_per_step", exact(1))
-    contradictions = _explained(contradictions, parts)
-    explained = max((c.devices for c in contradictions), default=0)
-    doubted = {c.quantity for c in contradictions if not (c.small or c.devices or c.micro_batches or c.split)}
-    trusted = {q: f for q, f in given.items() if q not in doubted}
-    by_parts = [c for c in contradictions if c.micro_batches]
-    trusted |= _of_whole_steps(reported, held, parts) if by_parts else {}
-    if explained and "devices" in reported:
-        trusted.pop("price_per_hour", None)
-    elif explained:
-        assumed = {}
-        trusted = {q: f for q, f in trusted.items() if q != "samples_per_step"} | {"devices": exact(explained)}
+    return [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
+
+
+def _without(
+    contradictions: Sequence[Contradiction],
+    doubted: Collection[str],
+    given: Mapping[str, Figure],
+    trusted: Mapping[str, Figure],
+    assumed: Mapping[str, Figure],
+) -> dict[str, Mapping[str, Figure]]:
+    """Return what is known without each figure that may be the wrong one of those that contradict each other."""
     serious = [c for c in contradictions if c.quantity in doubted]
     said = {c.quantity: given[c.quantity] for c in serious}
-
-    def otherwise(wrong: str) -> Mapping[str, Figure]:
+    found: dict[str, Mapping[str, Figure]] = {}
+    for wrong in (q for c in serious for q in sorted(c.among)):
         left_out = {wrong, *(c.quantity for c in serious if wrong not in c.among)}
-        return _known({q: f for q, f in (said | trusted).items() if q not in left_out}, assumed or {})
-
-    return Solved(
-        known={q: f for q, f in given.items() if q in doubted} | _known(trusted, assumed or {}),
-        contradictions=tuple(contradictions),
-        without={q: otherwise(q) for c in serious for q in sorted(c.among)}
-        | {
-            c.quantity: _known({q: f for q, f in given.items() if q not in {c.quantity, *doubted}}, {})
-            for c in by_parts
-        },
-    )
+        found[wrong] = _known({q: f for q, f in (said | dict(trusted)).items() if q not in left_out}, assumed)
+    for c in contradictions:
+        if c.micro_batches:
+            found[c.quantity] = _known({q: f for q, f in given.items() if q not in {c.quantity, *doubted}}, {})
+    return found
 
 
 def _explained(contradictions: Sequence[Contradiction], parts: Figure) -> list[Contradiction]:
@@ -272,10 +290,6 @@ def _known(trusted: Mapping[str, Figure], assumed: Mapping[str, Figure]) -> dict
     missing = {q: f for q, f in assumed.items() if q not in followed or _better(f, followed[q].figure)}
     followed = _follow({**trusted, **missing}) if missing else followed
     return {q: r.figure for q, r in followed.items() if q not in CONSTANTS}
-
-
-FITS = 0.03
-"""The share by which a throughput may differ from a multiple of one device's throughput and still count as one."""
 
 
 def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_file: bool) -> int:
@@ -313,13 +327,6 @@ def explaining_split(c: Contradiction, reported: Mapping[str, Figure]) -> int:
     parts = round(c.follows.middle / c.given.middle)
     whole = parts > 1 and exact(parts).meets(exact(c.follows.middle) / c.given) and devices.middle % parts == 0
     return parts if whole else 0
-
-
-COUNT_STEPS = {"seconds_per_step": True, "steps_per_second": False, "steps": False, "steps_per_epoch": False}
-"""Figures by which a step may be a micro-batch, and whether they are then as many times too small as a step has."""
-
-PER_STEP = {"seconds_per_step", "steps_per_second", "steps", "steps_per_epoch", "samples_per_step", "tokens_per_step"}
-"""Figures that are others where a step is a micro-batch."""
 
 
 def explaining_parts(c: Contradiction, parts: Figure) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from slowstep.audit.read.few_steps import without_statistic
 from slowstep.audit.read.unknown_columns import WORD
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 
 OTHER_SAMPLES = "a sample may be other work"
 
@@ -70,7 +70,7 @@ PATTERNS = {
 IN_WORDS = {kind: [re.compile(each, re.IGNORECASE) for each in patterns] for kind, patterns in SAID.items()}
 
 
-def other_samples(a: Run, b: Run, unit: str) -> str:
+def other_samples(a: ReportedRun, b: ReportedRun, unit: str) -> str:
     """Return a doubt if rows that were compared in a `unit` say unlike sizes of a sample, or one of them says one.
 
     Tokens count equal work whatever the size.
@@ -79,14 +79,14 @@ def other_samples(a: Run, b: Run, unit: str) -> str:
     return f"{OTHER_SAMPLES}: {said}" if said and not unit.startswith("tokens") else ""
 
 
-def question_of_sizes(a: Run, b: Run) -> str:
+def question_of_sizes(a: ReportedRun, b: ReportedRun) -> str:
     """Return the question whose answer decides a comparison of samples of unlike sizes."""
     counted = COUNTS[_unlike(a, b)[0]]
     padding = ", and what share of these is padding" if counted == "tokens" else ""
     return f"How many {counted} a second do '{a.label}' and '{b.label}' train on{padding}?"
 
 
-def lengths_say_why(a: Run, b: Run) -> bool:
+def lengths_say_why(a: ReportedRun, b: ReportedRun) -> bool:
     """Return whether the tokens of a sample differ in two rows as the lengths do that they say."""
     said = [[_sides(text)[0] for text in _in_columns("length", r).values()] or _in_words("length", r) for r in (a, b)]
     tokens = [r.solved.known.get("tokens_per_sample") for r in (a, b)]
@@ -96,7 +96,7 @@ def lengths_say_why(a: Run, b: Run) -> bool:
     return filled[0].gap(filled[1]) <= ALIKE
 
 
-def _unlike(a: Run, b: Run) -> tuple[str, str]:
+def _unlike(a: ReportedRun, b: ReportedRun) -> tuple[str, str]:
     """Return what of a sample is unlike in two rows, or is said by one of them alone, and in words what they say.
 
     Both are empty where nothing is. A column that says a size goes before words.
@@ -130,19 +130,19 @@ def _shown(kind: str, said: list[tuple[int, ...]]) -> str:
     return f"a {kind} of {' and '.join(sizes)}" if sizes else "none"
 
 
-def _in_columns(kind: str, run: Run) -> dict[str, str]:
+def _in_columns(kind: str, run: ReportedRun) -> dict[str, str]:
     """Return the sizes of a sample that columns say which were not read, by their headers."""
     cells = run.unknown | {name: f"{value:g}" for name, value in run.beside.items() if name not in run.unknown}
     return {name: text for name, text in cells.items() if _says(kind, name) and _sides(text)}
 
 
-def _in_words_of_both(kind: str, a: Run, b: Run) -> list[list[tuple[int, ...]]]:
+def _in_words_of_both(kind: str, a: ReportedRun, b: ReportedRun) -> list[list[tuple[int, ...]]]:
     """Return the sizes of a sample that the words of two rows say. A remark on one alone may be on another run."""
     with_remarks = all(_said(kind, " ".join(run.remarks)) for run in (a, b))
     return [_in_words(kind, run, run.remarks if with_remarks else ()) for run in (a, b)]
 
 
-def _in_words(kind: str, run: Run, remarks: Iterable[str] = ()) -> list[tuple[int, ...]]:
+def _in_words(kind: str, run: ReportedRun, remarks: Iterable[str] = ()) -> list[tuple[int, ...]]:
     """Return the sizes of a sample that the name and the words of a row say, each by its sides."""
     words = (run.label, *run.unknown.values(), *remarks)
     return sorted({size for text in words for size in _said(kind, text) if min(size) >= LEAST[kind]})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slowstep.audit.equal_work import WHOLE
 from slowstep.audit.figures import shown
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 
 FEW_STEPS = "a pace of few steps may be that of the start"
 
@@ -28,7 +28,7 @@ MEASURED = re.compile(
 
 
 @dataclass(frozen=True)
-class Measured:
+class StepsAndSeconds:
     """What a pace rests on."""
 
     steps: float
@@ -42,7 +42,7 @@ class Measured:
         return f"{self.steps:,.0f}{of_all} steps{time}"
 
 
-def few_steps(a: Run, b: Run, unit: str) -> str:
+def few_steps(a: ReportedRun, b: ReportedRun, unit: str) -> str:
     """Return a doubt if the speed of a row rests on few steps; empty where a `unit` is all the time of a run."""
     short = [(run, of) for run in (a, b) if (of := _measured(run)) and _is_short(of) and not run.repeats]
     if not short or any(unit.startswith(TITLES[whole]) for whole in WHOLE):
@@ -51,16 +51,16 @@ def few_steps(a: Run, b: Run, unit: str) -> str:
     return f"{FEW_STEPS}: {said}"
 
 
-def question_of_steps(a: Run, b: Run) -> str:
+def question_of_steps(a: ReportedRun, b: ReportedRun) -> str:
     """Return the question whose answer decides a comparison that rests on few steps."""
     return f"How fast are '{a.label}' and '{b.label}' over some hundred steps, after their first ones?"
 
 
-def _is_short(of: Measured) -> bool:
+def _is_short(of: StepsAndSeconds) -> bool:
     return of.steps < FEWEST and (of.seconds is None or of.seconds < SHORT)
 
 
-def _measured(run: Run) -> Measured | None:
+def _measured(run: ReportedRun) -> StepsAndSeconds | None:
     """Return what the pace of a row rests on, by its file, by a column or by its figures; None if nobody says it."""
     said = run.rests_on.get("steps") or next((v for name, v in run.beside.items() if _counts(name) and v > 0), None)
     if said is None and "steps" in run.given:
@@ -69,7 +69,7 @@ def _measured(run: Run) -> Measured | None:
         return None
     step = run.solved.known.get("seconds_per_step")
     seconds = run.rests_on.get("seconds") or (said * step.middle if step and step.bounded else None)
-    return Measured(said, seconds, run.rests_on.get("planned", 0))
+    return StepsAndSeconds(said, seconds, run.rests_on.get("planned", 0))
 
 
 def _counts(header: str) -> bool:

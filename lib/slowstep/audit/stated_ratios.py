@@ -10,7 +10,7 @@ from slowstep.audit.equal_work import WHOLE, WORK, equal_work, read_from
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import STATED, Run
+from slowstep.audit.run import STATED, ReportedRun
 from slowstep.text.numbers import percentage
 
 SPEED_UP, EFFICIENCY = STATED
@@ -24,11 +24,17 @@ OF_STEPS = {TITLES[quantity] for quantity in ("steps_per_second", "seconds_per_s
 SLIGHT = 0.002
 """The share beyond rounding by which efficiencies may be off that were reckoned in an unusual way."""
 
-Reckon = Callable[[Run, Run, Run], Figure]
+Reckon = Callable[[ReportedRun, ReportedRun, ReportedRun], Figure]
 """A way to reckon an efficiency from the speed-ups of the reference, of the row above, and of the row itself."""
 
+COUNTS = {"steps": "steps_per_second", "samples": "samples_per_second", "epochs": "seconds_per_epoch"}
+"""Counts of work, each with the figure by which one of them is timed."""
 
-def stated_ratios(runs: Sequence[Run]) -> list[Finding]:
+OF_STEPS_TO = re.compile(r"(?:\b|_)(?:steps|iter(?:ation)?s|updates)(?:\b|_)", re.IGNORECASE)
+"""Words of a column that counts steps and was not read: `steps to 3.28`."""
+
+
+def stated_ratios(runs: Sequence[ReportedRun]) -> list[Finding]:
     """Find speed-ups and efficiencies that no figure of their row beside those of a reference gives.
 
     The reference is a row with a speed-up of 1, or an efficiency of 100 %, above; a row that is called the base, or the
@@ -37,7 +43,7 @@ def stated_ratios(runs: Sequence[Run]) -> list[Finding]:
     """
     found: list[Finding] = []
     for quantity in UNITS:
-        above: Run | None = None
+        above: ReportedRun | None = None
         stating = [run for run in runs if run.measured and (quantity in run.given or quantity in run.bases)]
         references = _bases(stating, quantity)
         for run in (run for run in stating if quantity in run.given):
@@ -51,7 +57,7 @@ def stated_ratios(runs: Sequence[Run]) -> list[Finding]:
     return found + [f for f in _efficiencies(runs) if f.where not in accused]
 
 
-def unchecked_ratios(runs: Sequence[Run]) -> list[str]:
+def unchecked_ratios(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask for the row that stated ratios are to where none states 1, or 100 %, and none is called their base."""
     found = []
     for quantity, what in ((SPEED_UP, "speed-ups"), (EFFICIENCY, "scaling efficiencies")):
@@ -67,12 +73,12 @@ def unchecked_ratios(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _bases(stating: Sequence[Run], quantity: str) -> list[Run]:
+def _bases(stating: Sequence[ReportedRun], quantity: str) -> list[ReportedRun]:
     """Return the rows without a ratio of their own that it may be to: all of them if the first row is one."""
     return [run for run in stating if quantity not in run.given] if stating and quantity in stating[0].bases else []
 
 
-def _efficiencies(runs: Sequence[Run]) -> list[Finding]:
+def _efficiencies(runs: Sequence[ReportedRun]) -> list[Finding]:
     """Find efficiencies that do not follow from the speed-ups and devices of their own rows.
 
     Authors reckon them in three ways: by the devices of the reference, where each device has its own batch without
@@ -83,13 +89,13 @@ def _efficiencies(runs: Sequence[Run]) -> list[Finding]:
     if first is None:
         return []
 
-    def by_devices(a: Run, _: Run, b: Run) -> Figure:
+    def by_devices(a: ReportedRun, _: ReportedRun, b: ReportedRun) -> Figure:
         return 100 * b.given[SPEED_UP] / (b.given["devices"] / a.given["devices"])
 
-    def by_row_above(_: Run, above: Run, b: Run) -> Figure:
+    def by_row_above(_: ReportedRun, above: ReportedRun, b: ReportedRun) -> Figure:
         return by_devices(above, above, b) / above.given[SPEED_UP]
 
-    def of_each_batch(_: Run, __: Run, b: Run) -> Figure:
+    def of_each_batch(_: ReportedRun, __: ReportedRun, b: ReportedRun) -> Figure:
         return 100 * b.given[SPEED_UP]
 
     misfits = _misfits(first, rows, by_devices, CONSEQUENCE)
@@ -105,14 +111,16 @@ def _efficiencies(runs: Sequence[Run]) -> list[Finding]:
     ]
 
 
-def _misfits(first: Run, rows: Sequence[Run], way: Reckon, share: float) -> list[tuple[Run, Figure]]:
+def _misfits(
+    first: ReportedRun, rows: Sequence[ReportedRun], way: Reckon, share: float
+) -> list[tuple[ReportedRun, Figure]]:
     """Return the rows whose efficiency is off by more than a share from what a way to reckon it gives, with that."""
     behind = rows[rows.index(first) :]
     reckoned = ((run, way(first, above, run)) for above, run in pairwise(behind))
     return [(run, follows) for run, follows in reckoned if follows.gap(run.given[EFFICIENCY]) > share]
 
 
-def _unlike(run: Run, said: Figure, references: Sequence[Run], quantity: str) -> list[Finding]:
+def _unlike(run: ReportedRun, said: Figure, references: Sequence[ReportedRun], quantity: str) -> list[Finding]:
     """Return a finding if no figure of the row gives what is said beside any reference."""
     gains = [(reference, *gain) for reference in references for gain in _gains(reference, run)]
     several = {r.label: run.devices / r.devices for r in references if "devices" in r.given and "devices" in run.given}
@@ -147,7 +155,7 @@ def _unlike(run: Run, said: Figure, references: Sequence[Run], quantity: str) ->
     return [Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text)]
 
 
-def _beside(a: Run, b: Run) -> Iterator[Figure]:
+def _beside(a: ReportedRun, b: ReportedRun) -> Iterator[Figure]:
     """Yield the ratios, either way round, of numbers that were not read, which may be times by other names."""
     for name, value in b.beside.items():
         other = a.beside.get(name, 0.0)
@@ -155,14 +163,7 @@ def _beside(a: Run, b: Run) -> Iterator[Figure]:
             yield from (exact(value / other), exact(other / value))
 
 
-COUNTS = {"steps": "steps_per_second", "samples": "samples_per_second", "epochs": "seconds_per_epoch"}
-"""Counts of work, each with the figure by which one of them is timed."""
-
-OF_STEPS_TO = re.compile(r"(?:\b|_)(?:steps|iter(?:ation)?s|updates)(?:\b|_)", re.IGNORECASE)
-"""Words of a column that counts steps and was not read: `steps to 3.28`."""
-
-
-def _after_other_work(a: Run, b: Run) -> Iterator[Figure]:
+def _after_other_work(a: ReportedRun, b: ReportedRun) -> Iterator[Figure]:
     """Yield how many times as fast `b` was done, if it took another number of steps, samples or epochs than `a`."""
     for count, timed in COUNTS.items():
         before, after, gain = a.solved.known.get(count), b.solved.known.get(count), read_from(timed, a, b)
@@ -175,7 +176,7 @@ def _after_other_work(a: Run, b: Run) -> Iterator[Figure]:
             yield gain * (before / after)
 
 
-def _gains(a: Run, b: Run) -> Iterator[tuple[Figure, str]]:
+def _gains(a: ReportedRun, b: ReportedRun) -> Iterator[tuple[Figure, str]]:
     """Yield how many times as fast `b` is than `a` by each figure that both have, that of the most equal work first."""
     first, unit = equal_work(a, b)
     if first is not None and first.bounded:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from slowstep.audit.read.unknown_columns import WORD, is_word
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.judgement.devices import family_of, peak_of
 
 COLUMNS = re.compile(
@@ -37,12 +37,12 @@ LARGER = 3.0
 """How many times as large a number of such a column is at least that makes a row unlike those beside it."""
 
 
-def other_subject(row: Run, beside: Sequence[Run]) -> bool:
+def other_subject(row: ReportedRun, beside: Sequence[ReportedRun]) -> bool:
     """Return whether a row is about another model, device or data set than each row beside it, by its words."""
     return all(_subjects(row) != _subjects(other) for other in beside)
 
 
-def _subjects(row: Run) -> frozenset[str]:
+def _subjects(row: ReportedRun) -> frozenset[str]:
     """Return the words of a row that say what it is about."""
     words = row.unknown.items()
     by_column = (f"{name}: {text}" for name, text in words if COLUMNS.fullmatch(WORD.sub(" ", name)) and is_word(text))
@@ -51,7 +51,7 @@ def _subjects(row: Run) -> frozenset[str]:
     return frozenset((*by_column, *by_setting, f"data: {row.settings.dataset.name_or_path}", *_named(row)))
 
 
-def _named(row: Run) -> Iterator[str]:
+def _named(row: ReportedRun) -> Iterator[str]:
     """Yield the devices and the sizes of models that the words of a row name."""
     for text in (row.label, *row.unknown.values()):
         yield from filter(_names_device, re.split(r"[^a-z0-9]+", text.lower()))
@@ -67,7 +67,7 @@ def _names_device(word: str) -> bool:
     return numbered and bool(peak_of(word) or family_of(word))
 
 
-def unread_difference(row: Run, beside: Sequence[Run]) -> str:
+def unread_difference(row: ReportedRun, beside: Sequence[ReportedRun]) -> str:
     """Return a column that was not read and in which a row differs from each row beside it, with its word; or nothing.
 
     Numbers count where their header says a size, and where they are far apart.

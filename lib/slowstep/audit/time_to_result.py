@@ -12,7 +12,7 @@ from slowstep.audit.equal_work import WHOLE, read_by, read_from
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import times
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.audit.stated_size import contradicts
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import Meaning
@@ -62,7 +62,9 @@ class WholeTime:
         return f"{read_by(self.unit)} it is {times(self.gain.middle)}, and {why}"
 
 
-def whole_time(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> WholeTime | None:
+def whole_time(
+    claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure | None, stated: Figure | None
+) -> WholeTime | None:
     """Return what the whole times say of a claim that is, or may be, on the time to a result; None for other claims.
 
     Its words say so, or the results of both rows, or it is on the time of an epoch that has fewer samples. What leaves
@@ -88,7 +90,7 @@ def _leaves_training(factor: str | None) -> bool:
     return known is not None and known.meaning is not Meaning.SEMANTICS
 
 
-def _same_results(a: Run, b: Run) -> str:
+def _same_results(a: ReportedRun, b: ReportedRun) -> str:
     """Return the results that two rows have in common, in words; empty if any differs, or if none are given."""
     both = {name: (value, b.beside[name]) for name, value in a.beside.items() if name in b.beside}
     results = {name: pair for name, pair in both.items() if RESULT.search(name)}

@@ -11,7 +11,7 @@ from slowstep.audit.differences import changed
 from slowstep.audit.figures import Figure, shown
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, per_token
-from slowstep.audit.run import Run
+from slowstep.audit.run import ReportedRun
 from slowstep.judgement.devices import peak_of
 
 RECOMPUTED = 3 / 2
@@ -25,7 +25,7 @@ APART = 1.25
 """The ratio by which the MFU a token of two rows may differ without a question."""
 
 
-def impossible_utilisation(run: Run) -> list[Finding]:
+def impossible_utilisation(run: ReportedRun) -> list[Finding]:
     """Find utilisation beyond the device's peak, and model FLOPs beyond all FLOPs."""
     mfu, hfu = run.given.get("mfu"), run.given.get("hfu")
     texts = [
@@ -48,7 +48,7 @@ def impossible_utilisation(run: Run) -> list[Finding]:
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in texts]
 
 
-def against_throughput(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+def against_throughput(run: ReportedRun, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Find a reported MFU or HFU that does not follow from tokens a second, the model's FLOPs and the device's peak."""
     flops, peak, rate = per_token(run, sizes), peak_of(device), run.tokens_at_full_length
     if not flops or not peak or not rate or not rate.bounded:
@@ -75,7 +75,7 @@ def against_throughput(run: Run, sizes: Sizes | None, device: str | None) -> lis
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
 
 
-def unlike_speeds(runs: Sequence[Run]) -> list[str]:
+def unlike_speeds(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about rows whose ratio of MFU to speed differs from the first row's.
 
     The speed is that of tokens, or of samples where no row says the tokens.

@@ -62,9 +62,9 @@ class Quota:
     used: float | None
     """Processor seconds of the group's processes; None if the system does not count them."""
     periods: int
-    """The periods that it was counted in."""
+    """The periods in which it was counted."""
     used_up: int
-    """Those of them in which it was used up, so that processes were stopped until the next one."""
+    """The periods in which it was used up. The kernel then stops the processes until the next period begins."""
 
 
 def quotas() -> dict[str, Quota]:

@@ -31,6 +31,9 @@ COMPILERS = ("c++", "g++", "clang++")
 
 TOOLS = (*OPTIONAL, *COMPILERS)
 
+MINIMA = {"torch": "2.6", "transformers": "5.0"}
+"""The oldest versions that were tested."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
@@ -39,7 +42,7 @@ class Machine:
     system: str
     processor: str
     cores: int
-    """Those that may be kept busy: a container may have fewer than the machine."""
+    """The cores that may be kept busy: a container may have fewer than the machine."""
     memory: int
     gpu: str | None
     gpu_count: int
@@ -74,10 +77,6 @@ def this_machine() -> Machine:
         gpu_driver=driver,
         tools=(*filter(importlib.util.find_spec, OPTIONAL), *filter(shutil.which, COMPILERS)),
     )
-
-
-MINIMA = {"torch": "2.6", "transformers": "5.0"}
-"""The oldest versions that were tested."""
 
 
 def too_old(installed: Mapping[str, str]) -> list[str]:

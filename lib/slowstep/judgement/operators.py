@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slowstep.records import Operator, Place, ProfileRecord
 from slowstep.text.numbers import percentage
 from slowstep_probe.measured import TRAINS
-from slowstep_probe.trial.loops import PRODUCTS
+from slowstep_probe.operator_names import PRODUCTS
 
 ATTENTION_OPERATORS = re.compile(
     r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I

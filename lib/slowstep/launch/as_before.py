@@ -22,16 +22,16 @@ def as_before(values: Mapping[str, Seen], kept: object) -> dict[str, Seen]:
     Another value would make another run of the same one: its reports would be drawn anew, and their time be forgotten.
     """
     found = dict(values)
-    for name, borders in MEASURED.items():
+    for name, thresholds in MEASURED.items():
         told: Any = kept
         for key in ("surveyed", "values", name, "value"):
             told = told.get(key) if isinstance(told, Mapping) else None
-        if name in found and isinstance(told, float) and _are_alike(told, found[name].value, borders):
+        if name in found and isinstance(told, float) and _are_alike(told, found[name].value, thresholds):
             found[name] = replace(found[name], value=told)
     return found
 
 
-def _are_alike(one: float, other: float, borders: Sequence[float]) -> bool:
+def _are_alike(one: float, other: float, thresholds: Sequence[float]) -> bool:
     small, large = sorted((one, other))
-    sides = [sum(value >= border for border in borders) for value in (one, other)]
+    sides = [sum(value >= threshold for threshold in thresholds) for value in (one, other)]
     return sides[0] == sides[1] and (not sides[0] or large <= ALIKE * small)

@@ -26,9 +26,12 @@ from slowstep_probe.survey.debug_environment import environment_of
 RUN = "run-"
 """The beginning of the names of folders that hold the changed copies of one run."""
 
+MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
+"""What is done in the command's process, and in which processes."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Changes:
+class AdoptedChanges:
     """The changes that an investigation left in its final/. Earlier versions and one process need not say all of it."""
 
     values: dict[str, Any]
@@ -57,11 +60,7 @@ class Changes:
         return not (self.values or self.given) and self.freed_memory == "returned"
 
 
-MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
-"""What is done in the command's process, and in which processes."""
-
-
-def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:
+def run(command: Command, changes: AdoptedChanges, env: Mapping[str, str]) -> NoReturn:
     """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
     if changes.none:
         words = [command.python, *command.options, *command.arguments]
@@ -98,7 +97,7 @@ def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:
     os.execve(command.python, words, left)
 
 
-def beyond(changes: Changes) -> Iterator[str]:
+def beyond(changes: AdoptedChanges) -> Iterator[str]:
     """Yield a line for each environment variable and each option or value that the command is given beyond its own.
 
     A variable that may lead to other code is told not to be set.
@@ -120,7 +119,7 @@ def beyond(changes: Changes) -> Iterator[str]:
         yield f"in the copy of {file}, {key} is {shown}" if file else f"the command is given {key} {shown}"
 
 
-def outdated(changes: Changes, command: Command) -> Iterator[str]:
+def outdated(changes: AdoptedChanges, command: Command) -> Iterator[str]:
     """Yield a line for each reason for which changes may not be made in the program of a command."""
     if changes.none:
         yield "no change was adopted, so nothing is changed: the program trains as it is"
@@ -152,7 +151,7 @@ def _new_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix=f"slowstep-{RUN}")) / COPIES
 
 
-def changes_in(folder: Path) -> Changes:
+def changes_in(folder: Path) -> AdoptedChanges:
     """Return the changes that an investigation left in its final/; SettingsError if they can't be read."""
     path = folder / CHANGES
     if not path.exists() and (folder / "final" / CHANGES).is_file():
@@ -160,8 +159,8 @@ def changes_in(folder: Path) -> Changes:
     try:
         found = json.loads(read_plain(path).decode("utf-8"))
         if isinstance(found, dict):  # a later version may say more
-            found = {name: found[name] for name in (one.name for one in fields(Changes)) if name in found}
-        return from_plain(Changes, found)
+            found = {name: found[name] for name in (one.name for one in fields(AdoptedChanges)) if name in found}
+        return from_plain(AdoptedChanges, found)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         what = "there is no such file" if missing else f"it can't be read: {error.strerror}"

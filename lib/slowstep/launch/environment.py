@@ -8,16 +8,22 @@ from pathlib import Path
 
 from slowstep.workloads.stdlib_text import cache_folder
 
+QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""Variables by which the libraries of Hugging Face draw no bars, and send nothing about their use."""
+
+DRIVER_LEFT_ALONE = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""The variable by which asking whether there is a device does not initialise its driver, as a fork of the warm
+interpreter could not use it then."""
+
 ENVIRONMENT = {
+    **QUIET,
+    **DRIVER_LEFT_ALONE,
     # else tokenizers warns and switches itself off after the loader's fork, in some arms and not in others
     "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    # asking whether there is a device must not initialise the driver in the warm interpreter
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
     # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
     "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
 }
+"""Variables of each trial. A value that the caller's environment has for one of them stays."""
 
 
 def trial_environment(own: Mapping[str, str]) -> dict[str, str]:

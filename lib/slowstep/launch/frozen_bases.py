@@ -38,6 +38,10 @@ READ_ONLY_DRAWS = (True, False, "gaussian")
 SMALL = 20e6
 """The parameters below which a base is built in a moment, so that each trial may build its own."""
 
+WIDTH, LAYERS = ("hidden_size", "n_embd", "d_model"), ("num_hidden_layers", "n_layer", "num_layers")
+INNER = ("intermediate_size", "n_inner", "ffn_dim", "d_ff")
+"""The names that architectures give to the sizes of their layers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenBase:
@@ -87,11 +91,6 @@ def parameters(model: Model) -> float | None:
         return None
     inner = _first(model.config, INNER) or 4 * width
     return layers * (4 * width**2 + 3 * width * inner) + 2 * width * float(model.config.get("vocab_size") or 0)
-
-
-WIDTH, LAYERS = ("hidden_size", "n_embd", "d_model"), ("num_hidden_layers", "n_layer", "num_layers")
-INNER = ("intermediate_size", "n_inner", "ffn_dim", "d_ff")
-"""The names that architectures give to the sizes of their layers."""
 
 
 def _first(config: Mapping[str, Any], names: Sequence[str]) -> float | None:

@@ -40,7 +40,7 @@ LOOK = 0.2
 
 
 @dataclass
-class Part:
+class NodeTrial:
     """This node's part of a trial."""
 
     guarded: Guarded
@@ -57,7 +57,7 @@ class JoinedNode:
 
     def __init__(self, command: Command, nodes: int, node: int | None, wire: Wire, connected: Callable[[], Wire]):
         self.command, self._wire, self._connected = command, wire, connected
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, NodeTrial] = {}
         hello = to_plain(own_hello(command, nodes, node, command.processes))
         try:
             wire.send({"hello": hello})
@@ -158,7 +158,7 @@ class JoinedNode:
             asked=asked,
             group=message_from(Group, order["group"]),
         )
-        self._parts[order["launch"]] = Part(
+        self._parts[order["launch"]] = NodeTrial(
             guarded=start_trial(start, interpreter, line), log=start.log, limit=start.limit
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.command.given import arguments
+from slowstep.launch.environment import DRIVER_LEFT_ALONE, QUIET
 from slowstep.launch.warm_interpreter import (
     ALWAYS,
     Interpreter,
@@ -26,21 +27,28 @@ from slowstep_probe.program import Program
 from slowstep_probe.survey.debug_environment import environment_of
 
 OFFLINE = {
+    **QUIET,
     "WANDB_MODE": "offline",
     "NEPTUNE_MODE": "debug",
     "CLEARML_OFFLINE_MODE": "1",
     "SWANLAB_MODE": "offline",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "COMET_MODE": "disabled",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 """Environment variables by which trackers tell nobody what a trial or a survey does. They write to files, which are
 thrown away. Some read them while they are imported."""
 
-
 OF_NOTEBOOKS = re.compile(r"MPLBACKEND=module://.*|PYDEVD_.*|CLICOLOR(_FORCE)?=1|FORCE_COLOR=1|(GIT_)?PAGER=cat")
 """Environment variables that a notebook's kernel has set, and that the command would not find."""
+
+WEIGHTS = "weights"
+"""The folder in which trials leave frozen models to each other."""
+
+WORTH_SECONDS = 2.0
+"""The seconds that building a model takes from which on it is built once for all trials."""
+
+EXTENSIONS = "torch_extensions"
+"""The folder in which PyTorch keeps extensions that were built when they were first used, as DeepSpeed's are."""
 
 
 def offline(folder: str | os.PathLike[str]) -> dict[str, str]:
@@ -61,7 +69,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
     """Return the command's interpreter, warm: with its environment, and with the imports that its survey saw."""
     command = settings.command
     env = {name: value for name, value in os.environ.items() if not OF_NOTEBOOKS.fullmatch(f"{name}={value}")}
-    env |= command.env | command.early | OFFLINE | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    env |= command.env | command.early | OFFLINE | DRIVER_LEFT_ALONE
     about = Interpreter(
         python=command.python,
         options=tuple(command.options),
@@ -75,13 +83,6 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
 def warmed(settings: Settings) -> WarmInterpreter:
     """Return the interpreter that trials of these settings are forked from."""
     return interpreter_of(settings) if settings.command else own_interpreter()
-
-
-WEIGHTS = "weights"
-"""The folder in which trials leave frozen models to each other."""
-
-WORTH_SECONDS = 2.0
-"""The seconds that building a model takes from which on it is built once for all trials."""
 
 
 def intervention(settings: Settings, folder: Path, writable: Sequence[Path], weights: Path) -> Intervention:
@@ -103,10 +104,6 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path], wei
         weights=str(weights) if _trains_over_frozen_weights(settings) else "",
         weights_seconds=WORTH_SECONDS,
     )
-
-
-EXTENSIONS = "torch_extensions"
-"""The folder in which PyTorch keeps extensions that were built when they were first used, as DeepSpeed's are."""
 
 
 def extensions(settings: Settings, folder: Path) -> dict[str, str]:

@@ -48,6 +48,9 @@ LONGEST_IMPORTS = 1800.0
 PRINTED = 65536
 """The bytes, from the end of what the imports printed, in which its last words are looked for."""
 
+PASSING = re.compile(r"_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|PYTEST_.*|SLOWSTEP_.*|JPY_.*")
+"""Environment variables that change while a program runs, and that no training depends on."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Interpreter:
@@ -213,9 +216,6 @@ class WarmInterpreter:
 
 _warm: dict[Interpreter, WarmInterpreter] = {}
 """The interpreters that this process keeps warm, until it ends."""
-
-PASSING = re.compile(r"_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|PYTEST_.*|SLOWSTEP_.*|JPY_.*")
-"""Environment variables that change while a program runs, and that no training depends on."""
 
 
 def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -23,7 +23,7 @@ class NodeFailed(Exception):
         self.status = status
 
 
-class Member:
+class JoinedNode:
     """A node that has joined: it is told what to start, and says how that ended."""
 
     def __init__(self, number: int, hello: Hello, wire: Wire):
@@ -76,7 +76,7 @@ class Member:
         return None
 
 
-def why_ended(launch: str, members: Sequence[Member], seconds: float = 0.0) -> NodeFailed | None:
+def why_ended(launch: str, members: Sequence[JoinedNode], seconds: float = 0.0) -> NodeFailed | None:
     """Return why a launch has ended on one of these nodes, if one says so or has left within so many seconds."""
     deadline = time.monotonic() + seconds
     while True:

@@ -17,7 +17,7 @@ from slowstep.nodes.greeting import SECONDS
 from slowstep.nodes.hello import Hello, other_version, refused
 from slowstep.nodes.key import made_key
 from slowstep.nodes.listening import Listening
-from slowstep.nodes.member import Member, NodeFailed, why_ended
+from slowstep.nodes.member import JoinedNode, NodeFailed, why_ended
 from slowstep.records import Node
 from slowstep.records.unlike_nodes import unlike
 from slowstep.settings.convert import from_plain
@@ -36,7 +36,7 @@ class Session:
 
     def __init__(self, own: Hello, listening: Listening):
         self.own = own
-        self.members: dict[int, Member] = {}
+        self.members: dict[int, JoinedNode] = {}
         """The nodes that have joined, by their number, those that have left since among them."""
         self.listening = listening
         self._awaited: dict[str, dict[int, Wire | None]] = {}
@@ -125,14 +125,14 @@ class Session:
                 had = [n for n in free if n in self.members and self.members[n].hello.host == hello.host]
                 number = hello.node if hello.node is not None else [*had, *free][0]
                 wire.send({"node": number, "host": self.own.host})
-                self.members = dict(sorted({**self.members, number: Member(number, hello, wire)}.items()))
+                self.members = dict(sorted({**self.members, number: JoinedNode(number, hello, wire)}.items()))
                 self._changed.notify_all()
         if why:
             self._send_away(wire, hello.host, why)
         else:
             say(f"node {number} has joined: {hello.host}")
 
-    def _here(self) -> dict[int, Member]:
+    def _here(self) -> dict[int, JoinedNode]:
         """Return the nodes that have joined and that have not left."""
         for one in self.members.values():
             one.ended("")  # it reads what has come, which may be the end
@@ -172,7 +172,7 @@ class Session:
                     line.close()
         return lines
 
-    def _wait_for(self, launch: str, members: Sequence[Member]) -> None:
+    def _wait_for(self, launch: str, members: Sequence[JoinedNode]) -> None:
         """Wait until these nodes have opened their connections for a launch; NodeFailed if one does not."""
         deadline, found = time.monotonic() + LINE_SECONDS, self._awaited[launch]
         while True:
@@ -185,7 +185,7 @@ class Session:
                 if found[member.number] is None and (member.ended(launch) or member.gone or late):
                     raise why_ended(launch, [member]) or NodeFailed(str(member), "it does not answer")
 
-    def member(self, number: int) -> Member:
+    def member(self, number: int) -> JoinedNode:
         """Return a node that has joined, which may have left since; NodeFailed if it never has."""
         if number not in self.members:
             raise NodeFailed(f"node {number}", "it has not joined")

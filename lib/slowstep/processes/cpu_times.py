@@ -22,7 +22,7 @@ class CpuTimes:
 
     busy: float
     own: float
-    """Those of the trials."""
+    """Processor seconds of the trials."""
     stolen: float
     total: float
     at: float = 0.0

@@ -13,7 +13,7 @@ from slowstep.audit.equal_work import read_from
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import BESIDE, Run
+from slowstep.audit.run import BESIDE, ReportedRun
 from slowstep.audit.terminal_lines import SIGNS, compared, headline
 from slowstep.environment.home import ROOT
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
@@ -141,7 +141,7 @@ def _claim(c: Judged) -> str:
     return f"{SIGNS[c.judgement][0]} “{escape(c.claim.text)}”: {c.judgement}. {escape(sentence(c.reason))}"
 
 
-def _mark(run: Run, audit: Audit) -> str:
+def _mark(run: ReportedRun, audit: Audit) -> str:
     if run.label in audit.impossible:
         return " (impossible)"
     if run.out_of_memory:
@@ -149,7 +149,7 @@ def _mark(run: Run, audit: Audit) -> str:
     return " (expected)" if run.projected and "expected" not in run.label else ""
 
 
-def _cell(run: Run, quantity: str) -> str:
+def _cell(run: ReportedRun, quantity: str) -> str:
     if quantity in run.given:
         return str(run.given[quantity])
     known = run.solved.known.get(quantity)
@@ -160,7 +160,7 @@ def _cell(run: Run, quantity: str) -> str:
     return f"({'≤' if known.high < math.inf else '≥'}\N{NO-BREAK SPACE}{known})"
 
 
-def _ratio(unit: str, first: Run, run: Run) -> Figure | None:
+def _ratio(unit: str, first: ReportedRun, run: ReportedRun) -> Figure | None:
     if unit != "full":
         return read_from(unit, first, run)
     a, b = first.tokens_at_full_length, run.tokens_at_full_length

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+MOST, LEAST = 101.0, 0.001
+"""The ratios beyond which a change is not told any closer: +10,000 % and -99.9 %."""
+
 
 def percentage(share: float) -> str:
     """Return a share, 0 to 1, with two or three digits: "46 %", "4.6 %"."""
@@ -13,10 +16,6 @@ def percentage(share: float) -> str:
 def digits(share: float) -> str:
     """Return a share, 0 to 1, as per cent without the sign."""
     return f"{100 * share:.1f}" if abs(share) < 0.0995 else f"{100 * share:.0f}"
-
-
-MOST, LEAST = 101.0, 0.001
-"""The ratios beyond which a change is not told any closer: +10,000 % and -99.9 %."""
 
 
 def signed(ratio: float) -> str:

@@ -79,9 +79,9 @@ def _docstrings() -> Iterator[tuple[str, str]]:
 
 
 def _sources() -> Iterator[tuple[str, str]]:
-    for module, source, _ in _modules():
-        if len(source) >= SHORTEST:
-            yield f"# module {module}", source
+    for module, text, _ in _modules():
+        if len(text) >= SHORTEST:
+            yield f"# module {module}", text
 
 
 CORPORA = {"python_stdlib": _docstrings, "python_stdlib_modules": _sources}
@@ -96,8 +96,8 @@ def _modules() -> Iterator[tuple[str, str, ast.Module]]:
         if parts & {"site-packages", "test", "tests", "idle_test", "lib2to3"}:
             continue
         try:
-            source = file.read_text(encoding="utf-8")
-            yield ".".join(file.relative_to(root).with_suffix("").parts), source, ast.parse(source)
+            text = file.read_text(encoding="utf-8")
+            yield ".".join(file.relative_to(root).with_suffix("").parts), text, ast.parse(text)
         except (SyntaxError, UnicodeDecodeError, ValueError):
             continue
 

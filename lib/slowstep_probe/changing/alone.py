@@ -11,6 +11,7 @@ from weakref import WeakSet
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from slowstep_probe import heap
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
@@ -18,7 +19,6 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.probe.outermost import Outermost
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.rank import Rank
-from slowstep_probe.trial import heap
 
 SOUGHT = 8
 """The steps of optimizers in which models are sought. Some are first called after the optimizer of another one."""

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slowstep_probe.changing import unsent
+from slowstep_probe import uploads
 from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL
 from slowstep_probe.changing.effects import Effects
-from slowstep_probe.changing.given import Given
+from slowstep_probe.changing.given import OptionValues
 from slowstep_probe.changing.held_events import HeldEvents
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.intervention import Intervention
@@ -47,7 +47,7 @@ class Changes:
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
         self.schedules = Schedules(self.interceptors.configurations.own_steps)
         self.effects = Effects(lambda: probe.models)
-        self.given = Given(asked.values)
+        self.given = OptionValues(asked.values)
         self.weights = BuiltOnce(Path(asked.weights), asked.weights_seconds) if asked.weights else None
         self.draws = RandomDraws()
         told.before_first_step = self.before_first_step
@@ -62,7 +62,7 @@ class Changes:
     def attached(self) -> Iterator[None]:
         """Make the changes while the block runs, with the probe attached between them."""
         patches, late = Patches(), LateImports()
-        unsent.attach(patches, late)
+        uploads.attach(patches, late)
         others.attach(patches)
         self.effects.attach(patches)
         self.given.attach(patches, late)

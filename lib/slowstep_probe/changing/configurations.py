@@ -36,7 +36,7 @@ class Configurations:
         self._steps: dict[int, int] = {}
         """The `max_steps` that TrainingArguments had before they were changed, by their identity."""
         self._own_steps = -1
-        """That of those that were made last."""
+        """The `max_steps` of the TrainingArguments made last, before they were changed."""
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""

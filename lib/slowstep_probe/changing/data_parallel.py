@@ -35,6 +35,31 @@ NO_EXCHANGE = "none"
 LOW_RANK = 1
 """The rank of the factors that PowerSGD exchanges, as its paper proposes (Vogels et al. 2019, arXiv 1905.13727)."""
 
+RENAMED = "forward_sync_buffers"
+"""The argument of torch 2.13 that says what `broadcast_buffers` said before."""
+
+DEFAULTS = {
+    "bucket_cap_mb": 25,
+    "broadcast_buffers": True,
+    "find_unused_parameters": False,
+    "gradient_as_bucket_view": False,
+    "static_graph": False,
+}
+"""The values that DistributedDataParallel takes where it is given none."""
+
+SHARDED = {
+    ENGINE: "DeepSpeed",
+    sharding.FSDP2: "FSDP2",
+    sharding.FSDP1: "FSDP1",
+}
+"""Classes whose models are spread over ranks in parts, with the name of what they do."""
+
+PLAIN = ("", "allreduce_hook", "builtincommhooktype.allreduce")
+"""What DistributedDataParallel calls the exchange as it is by itself, in small letters."""
+
+HOOKS = {"noop": "none", "powersgd": "powersgd", "bf16": "bf16", "fp16": "fp16"}
+"""The names of exchanges, by parts of the names of the functions that make them."""
+
 
 class DataParallel:
     """Changes each DistributedDataParallel where it is made.
@@ -147,19 +172,6 @@ class DataParallel:
         self._passes = 0
 
 
-RENAMED = "forward_sync_buffers"
-"""The argument of torch 2.13 that says what `broadcast_buffers` said before."""
-
-DEFAULTS = {
-    "bucket_cap_mb": 25,
-    "broadcast_buffers": True,
-    "find_unused_parameters": False,
-    "gradient_as_bucket_view": False,
-    "static_graph": False,
-}
-"""The values that DistributedDataParallel takes where it is given none."""
-
-
 def _hook(name: str) -> tuple[Any, Any]:
     """Return the state and the function of a hook; none for the exchange as it is by itself."""
     from torch.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks, powerSGD_hook
@@ -244,14 +256,6 @@ def parallel_facts(models: list[torch.nn.Module]) -> dict[str, Any]:
     return {"parallelism": "none"}
 
 
-SHARDED = {
-    ENGINE: "DeepSpeed",
-    sharding.FSDP2: "FSDP2",
-    sharding.FSDP1: "FSDP1",
-}
-"""Classes whose models are spread over ranks in parts, with the name of what they do."""
-
-
 def _ddp_facts(one: Any) -> dict[str, Any]:
     told = one._get_ddp_logging_data() if hasattr(one, "_get_ddp_logging_data") else {}
     hook = str(told.get("comm_hook") or "").lower()
@@ -263,13 +267,6 @@ def _ddp_facts(one: Any) -> dict[str, Any]:
         "ddp.broadcast_buffers": bool(getattr(one, RENAMED, getattr(one, "broadcast_buffers", False))),
         "ddp.comm_hook": _exchange(hook),
     }
-
-
-PLAIN = ("", "allreduce_hook", "builtincommhooktype.allreduce")
-"""What DistributedDataParallel calls the exchange as it is by itself, in small letters."""
-
-HOOKS = {"noop": "none", "powersgd": "powersgd", "bf16": "bf16", "fp16": "fp16"}
-"""The names of exchanges, by parts of the names of the functions that make them."""
 
 
 def _exchange(hook: str) -> str:

@@ -21,7 +21,7 @@ from slowstep_probe.looks import looking, seen
 from slowstep_probe.observed import adapter_facts
 from slowstep_probe.patches import Patches
 
-DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+NAMES_OF_DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 class Effects:
@@ -85,7 +85,7 @@ class Effects:
 
     def _entered(self, original: Any, context: Any) -> Any:
         if context._enabled and torch.is_grad_enabled():
-            self.autocast = DTYPES.get(context.fast_dtype, str(context.fast_dtype).removeprefix("torch."))
+            self.autocast = NAMES_OF_DTYPES.get(context.fast_dtype, str(context.fast_dtype).removeprefix("torch."))
         return original(context)
 
 

@@ -30,6 +30,14 @@ SDPA = {
 }
 """The kernels of scaled_dot_product_attention, by the names of their flags (torch.backends.cuda.enable_…_sdp)."""
 
+TOOLS = 6
+"""The tools that `sys.monitoring` has room for."""
+
+PROCESS = "process."
+
+NOTED = 4
+"""The most calls of a program by which it sets a flag that are noted."""
+
 
 def tf32() -> bool:
     """Return whether 32-bit matrix products are rounded to TF32."""
@@ -76,10 +84,6 @@ def _set_collecting(value: str) -> None:
 def tracing() -> bool:
     """Return whether something notes each allocation, call or line of Python: tracemalloc, cProfile, a debugger."""
     return tracemalloc.is_tracing() or sys.getprofile() is not None or sys.gettrace() is not None or bool(monitors())
-
-
-TOOLS = 6
-"""The tools that `sys.monitoring` has room for."""
 
 
 def monitors() -> list[int]:
@@ -155,9 +159,6 @@ def _set_for_program(set_variable: Callable[..., None], env: Any, name: str, val
     _keep_out(name)
 
 
-PROCESS = "process."
-
-
 @dataclass(frozen=True)
 class Flag:
     """Something that a process is set to."""
@@ -224,10 +225,6 @@ FLAGS: dict[str, Flag] = {
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }
 """What can be set, by canonical key."""
-
-
-NOTED = 4
-"""The most calls of a program by which it sets a flag that are noted."""
 
 
 class Flags:

@@ -51,7 +51,7 @@ class Parsed:
         return now if type(now) is type(then) and isinstance(now, bool | int | float) else then
 
 
-class Given:
+class OptionValues:
     """Keeps what parsers return, and looks for values when it is asked."""
 
     def __init__(self, values: Mapping[str, Any]):

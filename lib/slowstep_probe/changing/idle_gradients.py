@@ -57,9 +57,9 @@ class IdleGradients:
         """What is called when some are found, after which none are asked for; None for looking alone."""
         self._optimizers: WeakSet[torch.optim.Optimizer] = WeakSet()
         self._sums: dict[int, torch.Tensor] = {}
-        """The sums of weights with idle gradients at the last look. What changes is updated by the program itself."""
+        """The sum of each weight with idle gradients, at the last look. The program itself updates one that changes."""
         self._before: dict[int, torch.Tensor] = {}
-        """Those at the look before."""
+        """The sums at the look before that."""
         self._frozen: dict[int, torch.nn.Parameter] = {}
         self._steps = 0
 

@@ -20,7 +20,7 @@ from slowstep_probe.probe.hooks import Hook
 from slowstep_probe.probe.own_calls import takes_hooks
 
 CHECKPOINTING = "training_arguments.gradient_checkpointing"
-ATTENTION = "model.attn_implementation"
+ATTENTION_KEY = "model.attn_implementation"
 COMPILE = "training_arguments.torch_compile"
 MODE = "training_arguments.torch_compile_mode"
 BACKEND = "training_arguments.torch_compile_backend"
@@ -96,7 +96,7 @@ class ModelChanges:
             return []
         inner = [one.get_base_model() if hasattr(one, "get_base_model") else one for one in called]
         refused = []
-        if ATTENTION in self.wanted:
+        if ATTENTION_KEY in self.wanted:
             refused.append(self._attention(inner))
         around = not by_trainer and any(self.wanted.values.get(key) == value for key, value in AROUND_CALLS)
         if around and not all(takes_hooks(type(one)) for one in (*trained, *called)):
@@ -134,8 +134,8 @@ class ModelChanges:
             return "the model is none of transformers', so its attention can't be exchanged"
         for one in able:
             before = getattr(one.config, "_attn_implementation", None)
-            one.set_attn_implementation(self.wanted[ATTENTION])
-            self.wanted.note(ATTENTION, type(one).__name__, before, self.wanted[ATTENTION])
+            one.set_attn_implementation(self.wanted[ATTENTION_KEY])
+            self.wanted.note(ATTENTION_KEY, type(one).__name__, before, self.wanted[ATTENTION_KEY])
         return None
 
     def _experts(self, models: Sequence[torch.nn.Module]) -> str | None:

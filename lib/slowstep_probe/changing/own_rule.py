@@ -15,10 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.operator_names import PRODUCTS
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, real
 from slowstep_probe.probe.graphs import any_made
-from slowstep_probe.trial.loops import PRODUCTS
 
 OWN_RULE = "model.own_rule"
 
@@ -38,12 +38,12 @@ HARDLY = 1e-6
 """The learning rate in the kernel's updates. Weights stay near those that the program began with."""
 
 Step = Callable[..., Any]
-Given = tuple[tuple[Any, ...], dict[str, Any]]
+StepArguments = tuple[tuple[Any, ...], dict[str, Any]]
 """The arguments of a step: those by their places, and those by name."""
 Closure = Callable[[], Any]
 
 
-def make_steps(by: Callable[[Step, int, Any, Given], Any], patches: Patches) -> None:
+def make_steps(by: Callable[[Step, int, Any, StepArguments], Any], patches: Patches) -> None:
     """Have `by(step, number, optimizer, given)` called for each step of an optimizer whose rule is its own.
 
     `number` counts the optimizer's steps from 1. Steps that torch.compile makes a graph of are left alone.
@@ -88,7 +88,7 @@ class OneByOne:
         """Begin."""
         make_steps(self._looking, patches)
 
-    def _looking(self, step: Step, number: int, optimizer: Any, given: Given) -> Any:
+    def _looking(self, step: Step, number: int, optimizer: Any, given: StepArguments) -> Any:
         if number not in LOOKED_AT:
             return _take(step, optimizer, given)
         result, one_by_one = looked_at(step, optimizer, given)
@@ -96,12 +96,12 @@ class OneByOne:
         return result
 
 
-def _take(step: Step, optimizer: Any, given: Given) -> Any:
+def _take(step: Step, optimizer: Any, given: StepArguments) -> Any:
     args, kwargs = given
     return step(optimizer, *args, **kwargs)
 
 
-def looked_at(step: Step, optimizer: Any, given: Given) -> tuple[Any, bool]:
+def looked_at(step: Step, optimizer: Any, given: StepArguments) -> tuple[Any, bool]:
     """Take a step; return what it returns, and whether it goes over the weights one by one.
 
     It does if it calls at least as many operators as there are weights and more than a few, none of them a product of
@@ -168,14 +168,14 @@ class KernelInItsPlace:
         self.wanted = wanted
         self._stands_in: WeakSet[torch.optim.Optimizer] = WeakSet()
         self._states = WeakTensorKeyDictionary()
-        """By weight, the means of its gradients and of their squares, and the number of updates."""
+        """For each weight: the mean of its gradients, the mean of their squares, and the number of updates so far."""
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
         if self.wanted.values.get(OWN_RULE) is False:
             make_steps(self._instead_of, patches)
 
-    def _instead_of(self, step: Step, number: int, optimizer: Any, given: Given) -> Any:
+    def _instead_of(self, step: Step, number: int, optimizer: Any, given: StepArguments) -> Any:
         if number == LOOKED_AT[0]:
             result, one_by_one = looked_at(step, optimizer, given)
             if one_by_one:
@@ -183,7 +183,7 @@ class KernelInItsPlace:
             return result
         return (self._stepped if optimizer in self._stands_in else _take)(step, optimizer, given)
 
-    def _stepped(self, step: Step, optimizer: Any, given: Given) -> Any:
+    def _stepped(self, step: Step, optimizer: Any, given: StepArguments) -> Any:
         """Take a step by the kernel, or by the rule where there is none for all weights."""
         closure, known = _closure_of(given)
         if not known:
@@ -240,7 +240,7 @@ def _place_of(step: Step) -> CodePlace | None:
     return code and CodePlace(real(code.co_filename), code.co_firstlineno, function=code.co_name)
 
 
-def _closure_of(given: Given) -> tuple[Closure | None, bool]:
+def _closure_of(given: StepArguments) -> tuple[Closure | None, bool]:
     """Return the closure that a step is given, or None, and whether it is given nothing else."""
     args, kwargs = given
     found = [one for one in (*args, *kwargs.values()) if one is not None]
@@ -249,7 +249,7 @@ def _closure_of(given: Given) -> tuple[Closure | None, bool]:
     return (found[0], True) if len(found) == 1 and callable(found[0]) else (None, False)
 
 
-def _with(given: Given, closure: Closure | None, made: Callable[[Closure], Closure]) -> Given:
+def _with(given: StepArguments, closure: Closure | None, made: Callable[[Closure], Closure]) -> StepArguments:
     """Return what a step is given, by place or by name, with what is made of the closure where that stands."""
     args, kwargs = given
     if closure is None:

@@ -231,7 +231,7 @@ class PaddedColumns:
 
     def __init__(self) -> None:
         self._looks: ByIdentity[list[tuple[bool, bool]]] = ByIdentity()
-        """By the data set: of each batch, whether there is something to leave out in each way."""
+        """For each data set: whether each batch looked at has something to leave out, in each of the `WAYS`."""
         self._given_of: ByIdentity[int] = ByIdentity()
         """The batches of a data set so far."""
         self._on_device: ByIdentity[bool] = ByIdentity()

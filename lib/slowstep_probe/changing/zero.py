@@ -25,6 +25,15 @@ OFFLOAD, NOWHERE = "offload_optimizer", "none"
 
 ENGINE = "DeepSpeedEngine"
 
+ASKED = {
+    "stage": "zero_optimization_stage",
+    "overlap_comm": "zero_overlap_comm",
+    "reduce_bucket_size": "zero_reduce_bucket_size",
+    "allgather_bucket_size": "zero_allgather_bucket_size",
+    "stage3_prefetch_bucket_size": "zero_prefetch_bucket_size",
+}
+"""The values of a configuration, each with the method of an engine that tells it."""
+
 
 class Zero:
     """Changes each configuration where an engine is made of it."""
@@ -98,16 +107,6 @@ def zero_facts(parts: Iterable[Any]) -> dict[str, Any]:
     if told:
         told[f"{SECTION}.{OFFLOAD}"] = _device(_asked(engine, "zero_offload_optimizer"))
     return told
-
-
-ASKED = {
-    "stage": "zero_optimization_stage",
-    "overlap_comm": "zero_overlap_comm",
-    "reduce_bucket_size": "zero_reduce_bucket_size",
-    "allgather_bucket_size": "zero_allgather_bucket_size",
-    "stage3_prefetch_bucket_size": "zero_prefetch_bucket_size",
-}
-"""The values of a configuration, each with the method of an engine that tells it."""
 
 
 def _asked(engine: Any, method: str) -> Any:

@@ -12,6 +12,12 @@ import torch
 from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.data_sets.held import DEPTH, OF_OTHERS, PLAIN, class_of, innermost
 
+ITEMS = 500
+"""The items of a container of which it is looked at whether they are others; of a larger one some are."""
+
+WRAPPING = (OF_OTHERS, "accelerate.")
+"""Packages whose samplers may only wrap another one."""
+
 
 class ChangesBetween:
     """Notes what a program changes in its data sets between two batches, and between two epochs.
@@ -64,10 +70,6 @@ def _values(data: Any, plain: bool) -> dict[str, Any]:
     return ({key: value for key, value in own if isinstance(value, PLAIN)} if plain else {}) | others
 
 
-ITEMS = 500
-"""The items of a container of which it is looked at whether they are others; of a larger one some are."""
-
-
 def _state(one: Any) -> Any:
     """Return what tells whether an object is another one, or was changed in its place."""
     if isinstance(one, tuple):  # as a TensorDataset holds its tensors
@@ -89,10 +91,6 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Return the attributes whose values differ. What is no number (nan) differs from itself, and is none of them."""
     names = dict.fromkeys((*before, *after))
     return [n for n in names if (a := before.get(n, names)) is not (b := after.get(n, names)) and a != b and a == a]
-
-
-WRAPPING = (OF_OTHERS, "accelerate.")
-"""Packages whose samplers may only wrap another one."""
 
 
 def own_sampler(of: Any) -> Any:

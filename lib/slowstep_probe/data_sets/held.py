@@ -102,8 +102,8 @@ def named(data: Any) -> Iterator[tuple[str, Any]]:
             continue
         function = inspect.unwrap(getattr(type(data), method))
         code, variables = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-        named = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"} if code else ()
-        yield from ((name, variables[name]) for name in named if name in variables)
+        names = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"} if code else ()
+        yield from ((name, variables[name]) for name in names if name in variables)
 
 
 def innermost(data: Any) -> Any:

@@ -18,6 +18,19 @@ import torch
 
 from slowstep_probe.by_identity import ByIdentity
 
+PLACES_LOOKED_AT = 50
+"""The batches of a data set of which it is looked at whether the place of an open file moves. Many small reads may be
+served by what was read ahead."""
+
+FIRST = 5
+"""The first batches, of which each is looked at; of so many later ones two are, since a look takes a while."""
+
+HEARD = 3
+"""The batches from which on a connection by which something comes is the data set's."""
+
+TCP_INFO, RECEIVED = 256, slice(128, 136)
+"""The bytes that the kernel tells of a connection, and where the bytes received stand in them (linux/tcp.h)."""
+
 
 class SharedPlaces:
     """Notes which data sets read at the place of a file, or from a connection, that was open before their first batch.
@@ -88,20 +101,6 @@ class _Look:
     after: dict[int, _Place] = field(default_factory=dict)
     moved: Counter[int] = field(default_factory=Counter)
     heard_between: set[int] = field(default_factory=set)
-
-
-PLACES_LOOKED_AT = 50
-"""The batches of a data set of which it is looked at whether the place of an open file moves. Many small reads may be
-served by what was read ahead."""
-
-FIRST = 5
-"""The first batches, of which each is looked at; of so many later ones two are, since a look takes a while."""
-
-HEARD = 3
-"""The batches from which on a connection by which something comes is the data set's."""
-
-TCP_INFO, RECEIVED = 256, slice(128, 136)
-"""The bytes that the kernel tells of a connection, and where the bytes received stand in them (linux/tcp.h)."""
 
 
 def _places() -> dict[int, _Place]:

@@ -39,7 +39,7 @@ class Batches:
         self._asked: int | None = None
         """Number of the iterator that was asked last."""
         self._asked_iterator: Callable[[], Any] = lambda: None
-        """That iterator."""
+        """It returns the iterator that was asked last; None if that is gone, or none was asked."""
         self.training: set[int | None] = set()
         """Numbers of the iterators whose batches were trained on."""
         self._fed: set[int | None] = set()
@@ -47,11 +47,11 @@ class Batches:
         self._given: set[int] = set()
         """Numbers of the iterators that gave a batch since the last forward pass with gradients began."""
         self._sources: set[int] = set()
-        """Those of the batches that the last such pass is made of: a step may draw from several loaders."""
+        """Numbers of the iterators that the last such pass had batches of: a step may draw from several loaders."""
         self._before: set[int] = set()
-        """Those of the pass before it."""
+        """Numbers of the iterators that the pass before that one had batches of."""
         self._looked_at: set[int] = set()
-        """Those of batches that only passes without gradients met since: a teacher's, or a validation's."""
+        """Numbers of iterators whose batches only passes without gradients met since: a teacher's, a validation's."""
         self._exhausted: set[int | None] = set()
         """Numbers of the iterators that have given their last batch."""
         self._loaders: dict[int | None, int] = {}
@@ -65,13 +65,13 @@ class Batches:
         self._ended: int | None = None
         """Number of the iterator, of those that fed a backward pass, that was the last to give its last batch."""
         self._after: dict[int, int | None] = {}
-        """That number when each iterator was made."""
+        """For each iterator, by its number: what `_ended` was when it was made."""
         self._began: dict[int, int] = {}
         """The optimizer steps that had ended when each iterator was made."""
         self._passes = 0
         """The backward passes so far."""
         self._first: dict[int, int] = {}
-        """Those that had been made when each iterator gave its first batch."""
+        """For each iterator, by its number: the backward passes before it gave its first batch."""
         self._feeding: deque[int] = deque(maxlen=FEEDING)
         """The identities of the last loaders that came to feed a backward pass."""
         self.drawn = Drawn()

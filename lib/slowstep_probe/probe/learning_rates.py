@@ -22,9 +22,9 @@ class LearningRates:
 
     def __init__(self) -> None:
         self.first: list[float] = []
-        """Those of the first steps, at most as many as there are losses."""
+        """The learning rates of the first steps, at most as many as there are losses."""
         self._now: float | None = None
-        """That of the step under way; None before an optimizer has stepped in it."""
+        """The learning rate of the step under way; None before an optimizer has stepped in it."""
         self._look, self._rates = looking(_relative), looking(_rates)
         self._made: ByIdentity[list[Any]] = ByIdentity()
         """The rates of the groups of an optimizer when it was made."""

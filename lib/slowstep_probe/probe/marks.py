@@ -13,7 +13,7 @@ from slowstep_probe.measured import PHASES, Steps
 STEP = "step"
 """The name of the mark between two steps. What follows it is 'other' until a phase begins."""
 
-WAITS = ("data", "host_to_device", "communication", "other")
+BELONGS_TO_EVALUATION = ("data", "host_to_device", "communication", "other")
 """Phases that belong to an evaluation if they lie within one."""
 
 OFTEN = 0.9
@@ -44,7 +44,8 @@ def phase_names(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
     own = _of_the_step(marks)
     names = ["forward" if i in own else mark.phase for i, mark in enumerate(marks)]
     inside = [
-        mark.phase in WAITS and not (mark.phase == "data" and (mark.iterator is None or mark.iterator in training))
+        mark.phase in BELONGS_TO_EVALUATION
+        and not (mark.phase == "data" and (mark.iterator is None or mark.iterator in training))
         for mark in marks
     ]
     for i, name in enumerate(names):

@@ -22,6 +22,13 @@ SOUGHT = 2
 """The steps in which modules are sought that are called outermost. Some are first called after an optimizer's step, or
 in every second step."""
 
+MAKES_ANOTHER = (
+    *((torch.jit, name) for name in ("script", "trace", "trace_module")),
+    (torch.cuda, "make_graphed_callables"),
+)
+"""Functions that make something else of a module, and that hooks would be a part of, or that refuse a module with
+hooks."""
+
 
 class Outermost:
     """Finds the modules that are called outermost in the first steps, and has hooks on those alone.
@@ -51,7 +58,7 @@ class Outermost:
         """The modules that have hooks, with these."""
         self._own = OwnCalls(self._own_call)
         self._passes: list[_Watched | _OwnPass] = []
-        """Those whose passes are under way, outermost first."""
+        """The passes that are under way, outermost first."""
         self._steps = 0
         """Steps so far in which modules were sought."""
         self._discovery: Any = None
@@ -286,14 +293,6 @@ class _Watched:
     def _returned(self, module: torch.nn.Module, *_: Any) -> None:
         if not self._scripted or module is self.module:
             self._end(self)
-
-
-MAKES_ANOTHER = (
-    *((torch.jit, name) for name in ("script", "trace", "trace_module")),
-    (torch.cuda, "make_graphed_callables"),
-)
-"""Functions that make something else of a module, and that hooks would be a part of, or that refuse a module with
-hooks."""
 
 
 def leave_out_of_graphs() -> None:

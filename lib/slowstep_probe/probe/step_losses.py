@@ -24,13 +24,13 @@ class StepLosses:
         self._kept: list[torch.Tensor] = []
         self._last: torch.Tensor | None = None
         self._parts: list[torch.Tensor] = []
-        """Those of the step under way, scaled so that their sum is the step's loss."""
+        """The mean loss of each backward pass in the step under way. Their sum is the step's loss."""
         self._unscaled: ByIdentity[torch.Tensor] = ByIdentity()
         """The losses before fp16's scaling, which keeps small gradients from vanishing, by what the scaling gave."""
         self._scaler: Any = None
         """The GradScaler that scaled losses in the step under way; None if none did."""
         self._scaled = 0.0
-        """What it gave in this step that has not come to a backward pass by itself."""
+        """The number of losses that it scaled in this step and that have not come to a backward pass by themselves."""
         self._look = looking(self._mean)
         self._look_at_scaled = looking(self._note_scaled)
 
@@ -63,13 +63,13 @@ class StepLosses:
 
         It is copied: the memory of a loss that a CUDA graph gives is used again by the graph's next run.
         """
-        mean = self._look(loss)
-        self._parts.append(torch.zeros(()) if mean is None else mean)
+        found = self._look(loss)
+        self._parts.append(torch.zeros(()) if found is None else found)
 
     def _mean(self, loss: Any) -> torch.Tensor | None:
         if isinstance(loss, torch.Tensor) and loss.numel():
             return self._mean_of(loss)
-        means = [mean for one in _tensors(loss) if (mean := self._mean_of(one)) is not None]
+        means = [found for one in _tensors(loss) if (found := self._mean_of(one)) is not None]
         return _sum(means) if means else None
 
     def _mean_of(self, one: torch.Tensor) -> torch.Tensor | None:

@@ -27,6 +27,7 @@ from slowstep_probe.processes.log import CappedLog
 from slowstep_probe.processes.memory_watch import MemoryWatch, go_first, most_held
 from slowstep_probe.processes.process_mark import is_dead
 from slowstep_probe.processes.scratch import remove_abandoned_folders, remove_folder
+from slowstep_probe.processes.standard_input import close_standard_input
 from slowstep_probe.processes.tree import adopt_orphans, descendants, die_with_parent, end_descendants
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.secret import know
@@ -223,8 +224,7 @@ def _begin(report: Wire, connection: Wire, order: Order, parent: int, inlet: int
         report.close()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # whoever asks gets no answer, and does not wait for one
-        sys.stdin = os.fdopen(0, "r", closefd=False)
+        close_standard_input()
         if order.log:
             os.close(inlet)
             _print_to(outlet)

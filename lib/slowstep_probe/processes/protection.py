@@ -111,37 +111,21 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         return found
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None)
-    # paths below an overlay lead into it, so what lies underneath is reached by descriptors
-    files = [path for path, (kind, read_only) in mounted.items() if not (read_only or VIRTUAL.fullmatch(kind))]
-    files = [path for path in files if os.path.isfile(path) and not any(_below(path, top) for top in OF_SYSTEM)]
     in_memory = _is_writable_memory(mounted)
     own_memory = in_memory and _may_be_its_own([folder, *writable, *mounted], as_user)
     if in_memory and not own_memory:
         targets += _folders_in_memory([folder, *writable])
     inner = [path for path in mounted if path not in targets and any(_below(path, target) for target in targets)]
-    for number, path in enumerate(files):
-        copy = os.path.join(found.folder, f"{number}.file")
-        if os.stat(path).st_size <= LARGEST_COPY and _copied(path, copy):
-            found.copies[path] = (copy, os.stat(copy).st_mtime_ns)
+    files = _files(mounted)
+    found.copies = _copies(files, found.folder)
+    # paths below an overlay lead into it, so what lies underneath is reached by descriptors
     mounts = _reached(inner)
     kept = _reached([*_sockets([*targets, SHARED_MEMORY]), *_pipes_of_devices()])
     kept |= {path: _opened(path) for path in (folder, *writable)}
     copies = {path: _opened(copy) for path, (copy, _) in found.copies.items()}
     lowers = {target: _opened(target) for target in targets}
     base = _opened(found.folder)
-    # a mount brings those within it as they are, so what is to lie over them comes afterwards
-    for number, target in enumerate(sorted({*targets, *mounts})):
-        if target in mounts:
-            _bound(libc, mounts[target], target)
-            continue
-        upper, work = (f"/proc/self/fd/{base}/{number}{kind}" for kind in ("", ".work"))
-        for made in (upper, work):
-            os.mkdir(made)
-        options = f"lowerdir=/proc/self/fd/{lowers[target]},upperdir={upper},workdir={work}" + ",userxattr" * as_user
-        if libc.mount(b"overlay", os.fsencode(target), b"overlay", 0, options.encode()) == 0:
-            found.over[target] = os.path.join(found.folder, str(number))
-        elif not _read_only(libc, target) and os.access(target, os.W_OK):
-            found.open.append(target)
+    _put_overlays(libc, found, lowers, mounts, base, as_user)
     if own_memory and not _own_memory(libc, base, as_user):
         found.open.append(SHARED_MEMORY)
     for path, descriptor in (kept | copies).items():
@@ -155,6 +139,50 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     with contextlib.suppress(OSError):
         os.chdir(os.getcwd())  # the working directory is still the one underneath
     return found
+
+
+def _files(mounted: Mapping[str, tuple[str, bool]]) -> list[str]:
+    """Return the user's files that are mounts of their own and can be written to."""
+    found = [path for path, (kind, read_only) in mounted.items() if not (read_only or VIRTUAL.fullmatch(kind))]
+    return [path for path in found if os.path.isfile(path) and not any(_below(path, top) for top in OF_SYSTEM)]
+
+
+def _copies(files: Sequence[str], folder: str) -> dict[str, tuple[str, int]]:
+    """Copy files into a folder, unless they are too large; return each copy with the time of its last change, in ns."""
+    found = {}
+    for number, path in enumerate(files):
+        copy = os.path.join(folder, f"{number}.file")
+        if os.stat(path).st_size <= LARGEST_COPY and _copied(path, copy):
+            found[path] = (copy, os.stat(copy).st_mtime_ns)
+    return found
+
+
+def _put_overlays(
+    libc: ctypes.CDLL,
+    found: Protection,
+    lowers: Mapping[str, int],
+    mounts: Mapping[str, int],
+    base: int,
+    as_user: bool,
+) -> None:
+    """Put an overlay over each folder of `lowers`, and what is mounted within one back into its place.
+
+    Both are given by path, with a descriptor of what lies there now. `base` is the descriptor of the folder that gets
+    what is written. A folder that can't have an overlay may be read alone; if that can't be had, it stays open.
+    """
+    # a mount brings those within it as they are, so what is to lie over them comes afterwards
+    for number, target in enumerate(sorted({*lowers, *mounts})):
+        if target in mounts:
+            _bound(libc, mounts[target], target)
+            continue
+        upper, work = (f"/proc/self/fd/{base}/{number}{kind}" for kind in ("", ".work"))
+        for made in (upper, work):
+            os.mkdir(made)
+        options = f"lowerdir=/proc/self/fd/{lowers[target]},upperdir={upper},workdir={work}" + ",userxattr" * as_user
+        if libc.mount(b"overlay", os.fsencode(target), b"overlay", 0, options.encode()) == 0:
+            found.over[target] = os.path.join(found.folder, str(number))
+        elif not _read_only(libc, target) and os.access(target, os.W_OK):
+            found.open.append(target)
 
 
 def _is_writable_memory(mounted: Mapping[str, tuple[str, bool]]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.rank import Rank
-from slowstep_probe.ranks.standing import Place
+from slowstep_probe.ranks.standing import RankState
 
 
 class FarWire:
@@ -68,7 +68,7 @@ class Node:
     def __init__(self, wire: Wire, ranks: Sequence[Rank]):
         self.wire, self.gone = wire, False
         self.ranks = {rank.number: FarRank(self, rank) for rank in ranks}
-        self._places: dict[int, Place | None] | None = None
+        self._places: dict[int, RankState | None] | None = None
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message to the process that leads the node's ranks; OSError if it is gone."""
@@ -93,7 +93,7 @@ class Node:
             self.gone = True
             raise EOFError
         if "places" in told:
-            self._places = {int(number): place and Place(*place) for number, place in told["places"].items()}
+            self._places = {int(number): place and RankState(*place) for number, place in told["places"].items()}
         elif "code" in told:
             self.ranks[told["rank"]].code = told["code"]
         else:
@@ -104,13 +104,13 @@ class Node:
         with contextlib.suppress(OSError):
             self.send({"signal": int(number)})
 
-    def ask_where(self) -> Callable[[float], dict[int, Place | None]]:
+    def ask_where(self) -> Callable[[float], dict[int, RankState | None]]:
         """Ask where the node's ranks stand; what is returned waits for the answer, at most so many seconds."""
         self._places = None
         with contextlib.suppress(OSError):
             self.send({"asked": "where"})
 
-        def answer(seconds: float) -> dict[int, Place | None]:
+        def answer(seconds: float) -> dict[int, RankState | None]:
             deadline = time.monotonic() + seconds
             with contextlib.suppress(TimeoutError, EOFError):
                 while self._places is None:

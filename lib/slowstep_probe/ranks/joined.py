@@ -9,6 +9,9 @@ from slowstep_probe.measured import WHERE_RANKS_WAIT, Memory, OfRank, Steps
 from slowstep_probe.probe import batch_work
 from slowstep_probe.trial.messages import BlockDone, Observed, PeriodicEventDone, Ready
 
+OWN = frozenset({"draws", "changes", "rank", "node"})
+"""Facts in which ranks may differ."""
+
 
 def ready(answers: Sequence[Ready]) -> Ready:
     """Return the first message of a trial: the start-up of its slowest rank, and what all ranks can do."""
@@ -95,10 +98,6 @@ def observed(answers: Sequence[Observed]) -> Observed:
     first = answers[0].facts
     unlike = sorted({n for one in answers[1:] for n in first if n in one.facts and one.facts[n] != first[n]} - OWN)
     return Observed(facts=first | ({"unlike_ranks": unlike} if unlike else {}))
-
-
-OWN = frozenset({"draws", "changes", "rank", "node"})
-"""Facts in which ranks may differ."""
 
 
 def event_done(answers: Sequence[PeriodicEventDone]) -> PeriodicEventDone:

@@ -16,6 +16,9 @@ MODULES = (
 )
 """The console scripts and the modules of launchers, which other programs start as subprocesses."""
 
+REMOTE = ("pdsh", "mpirun", "mpirun_rsh", "mpiexec", "srun")
+"""The programs by which DeepSpeed's launcher starts processes on other nodes."""
+
 
 def without_unbuffered(words: Sequence[str]) -> list[str]:
     """Return a program's words without the interpreter's option `-u`, which launchers put before them."""
@@ -41,10 +44,6 @@ def is_launcher(words: Sequence[str]) -> bool:
         first, *others = without_unbuffered(words[1:]) or [""]
         return others[0] in MODULES if first == "-m" and others else os.path.basename(first) in SCRIPTS
     return os.path.basename(words[0]) in SCRIPTS and os.path.isfile(script(words[0]))
-
-
-REMOTE = ("pdsh", "mpirun", "mpirun_rsh", "mpiexec", "srun")
-"""The programs by which DeepSpeed's launcher starts processes on other nodes."""
 
 
 def is_remote(words: Sequence[str]) -> bool:

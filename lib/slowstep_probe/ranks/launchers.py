@@ -39,11 +39,32 @@ from slowstep_probe.ranks.launched_commands import (
     without_unbuffered,
 )
 from slowstep_probe.ranks.processes import RankAmongProcesses, function_of
-from slowstep_probe.ranks.processes_heard import Listening
+from slowstep_probe.ranks.processes_heard import GroupListener
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, Rank, way_of
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
 """The packages that hold Lightning's launchers, in `strategies.launchers.subprocess_script`."""
+
+ELASTIC = "a number of nodes that may change can't be diagnosed; give one number, as in --nnodes 2"
+
+NODES_OF_LIGHTNING = (
+    "Lightning starts its processes itself here, and over several nodes that can't be diagnosed; start it by torchrun "
+    "on each node, as in `torchrun --nnodes 2 --node-rank 0 --rdzv-endpoint HOST:PORT train.py`"
+)
+
+NODES_OF_DEEPSPEED = (
+    "deepspeed reaches other nodes by ssh or MPI, where nobody can follow; start the program by torchrun on each node, "
+    "as in `torchrun --nnodes 2 --node-rank 0 --rdzv-endpoint HOST:PORT train.py --deepspeed …`"
+)
+
+OF_TORCHRUN = {
+    "ROLE_NAME": "default",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+    "TORCHELASTIC_MAX_RESTARTS": "0",
+    "TORCHELASTIC_RUN_ID": "none",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+}
+"""Environment variables that torchrun sets besides, and by which libraries know that it started them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +111,7 @@ class Launchers:
         self._launching = False
         """True once a launcher that a program started as a subprocess runs here."""
         self._threads = os.environ.get("OMP_NUM_THREADS", "")
-        self._listening = Listening(self._joined)
+        self._listening = GroupListener(self._joined)
         self._among: RankAmongProcesses | None = None
         """How processes are started where this one is one of them."""
         if own is not None and way_of(launcher) == PROCESS:
@@ -246,28 +267,6 @@ class Joined:
     def join(self, timeout: float | None = None) -> bool:
         """Return that all of them have ended."""
         return True
-
-
-ELASTIC = "a number of nodes that may change can't be diagnosed; give one number, as in --nnodes 2"
-
-NODES_OF_LIGHTNING = (
-    "Lightning starts its processes itself here, and over several nodes that can't be diagnosed; start it by torchrun "
-    "on each node, as in `torchrun --nnodes 2 --node-rank 0 --rdzv-endpoint HOST:PORT train.py`"
-)
-
-NODES_OF_DEEPSPEED = (
-    "deepspeed reaches other nodes by ssh or MPI, where nobody can follow; start the program by torchrun on each node, "
-    "as in `torchrun --nnodes 2 --node-rank 0 --rdzv-endpoint HOST:PORT train.py --deepspeed …`"
-)
-
-OF_TORCHRUN = {
-    "ROLE_NAME": "default",
-    "TORCHELASTIC_RESTART_COUNT": "0",
-    "TORCHELASTIC_MAX_RESTARTS": "0",
-    "TORCHELASTIC_RUN_ID": "none",
-    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-}
-"""Environment variables that torchrun sets besides, and by which libraries know that it started them."""
 
 
 def _leave_alone(would: Would) -> None:

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.ranks.rank import ADDRESS, Rank
 
+PATIENCE = 30.0
+"""The seconds that ranks have to end once one has failed, as torchrun gives them."""
+
 
 def rank_of(size: int, named: bool, at_end: Callable[[], None] = lambda: None) -> Rank:
     """Return the rank of this process, one of `size` that are forked here. The one that waits for them never returns.
@@ -52,10 +55,6 @@ def rank_of(size: int, named: bool, at_end: Callable[[], None] = lambda: None) -
         at_end()
     sys.stdout.flush()
     os._exit(failed)
-
-
-PATIENCE = 30.0
-"""The seconds that ranks have to end once one has failed, as torchrun gives them."""
 
 
 def _tell(ranks: Mapping[int, int], number: int) -> None:

@@ -31,8 +31,14 @@ NOT_HERE = (
     "other nodes, or be started in another way; start it by torchrun, on each node"
 )
 
+RESTORED = (
+    "(lambda s: (s.path.append({at!r}), __import__('slowstep_probe.ranks.processes_heard'), s.path.remove({at!r}), "
+    "object.__new__(s.modules['slowstep_probe.ranks.processes_heard'].Listened))[-1])(__import__('sys'))"
+)
+"""Makes an object of `Listened` in a new interpreter of the program's, which may not know of the kit."""
 
-class Listening:
+
+class GroupListener:
     """Starts the processes of a program, and calls `joins` when they are about to join a group of several.
 
     It gets the size of the group, which processes are its ranks, as JSON of `Ranks`, and why they can't be followed;
@@ -113,13 +119,6 @@ def before_joining(patches: Patches, joins: Around) -> None:
     if torch.distributed.is_available():
         for module in ("torch.distributed.distributed_c10d", "torch.distributed"):
             patches.everywhere(sys.modules[module], "init_process_group", joins)
-
-
-RESTORED = (
-    "(lambda s: (s.path.append({at!r}), __import__('slowstep_probe.ranks.processes_heard'), s.path.remove({at!r}), "
-    "object.__new__(s.modules['slowstep_probe.ranks.processes_heard'].Listened))[-1])(__import__('sys'))"
-)
-"""Makes an object of `Listened` in a new interpreter of the program's, which may not know of the kit."""
 
 
 @dataclass

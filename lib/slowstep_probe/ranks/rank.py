@@ -12,14 +12,13 @@ which processes are ranks (`slowstep_probe.ranks.processes.Ranks`): `process:{"_
 BY_ITSELF = "by itself"
 """What is said of a program that starts processes which are no ranks: they are left to it."""
 
+ADDRESS, PORT = "127.0.0.1", 29500
+"""The address that ranks are told. Nothing listens there: `slowstep_probe.ranks.meeting` says where they meet."""
+
 
 def way_of(launcher: str) -> str:
     """Return the way in which a launcher starts ranks."""
     return launcher.partition(":")[0]
-
-
-ADDRESS, PORT = "127.0.0.1", 29500
-"""The address that ranks are told. Nothing listens there: `slowstep_probe.ranks.meeting` says where they meet."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ ENGINE = ("_engine_run_backward", "backward")
 """The functions of torch.autograd from which a backward pass goes on in C++, and so does an exchange of gradients."""
 
 
-class Place(NamedTuple):
+class RankState(NamedTuple):
     """Where a rank stands."""
 
     phase: str
@@ -46,14 +46,13 @@ def _waits(innermost: FrameType) -> bool:
     return in_engine or COLLECTIVES in code.co_filename
 
 
-def standing(places: Mapping[int, Place | None], names: Mapping[int, str] | None = None) -> str:
+def standing(places: Mapping[int, RankState | None], names: Mapping[int, str]) -> str:
     """Return in words where ranks stand that give no answer: each with its phase and the steps that it has trained.
 
     Of those that have trained the fewest steps, one that waits for nobody keeps the others waiting, above all if it is
     in no phase in which ranks wait for each other. None stands for a rank that does not even say where it is. `names`
     are what the ranks are called.
     """
-    names = names or {rank: f"rank {rank}" for rank in places}
     told = {rank: place for rank, place in places.items() if place is not None}
     least = min((place.steps for place in told.values()), default=0)
     busy = [rank for rank, place in told.items() if place.steps == least and not place.waits]

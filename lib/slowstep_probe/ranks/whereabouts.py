@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from slowstep_probe.processes.wire import Wire, wait
 from slowstep_probe.ranks.fork import RankProcess, Ranks
-from slowstep_probe.ranks.standing import Place, waits_for_others
+from slowstep_probe.ranks.standing import RankState, waits_for_others
 
 SECONDS = 0.4
 """The seconds that ranks have to answer."""
@@ -29,14 +29,14 @@ def answer_where(wire: Wire, place: Callable[[], tuple[str, int]]) -> None:
             while True:
                 wire.receive()
                 phase, steps = place()
-                wire.send(Place(phase, steps, waits_for_others())._asdict())
+                wire.send(RankState(phase, steps, waits_for_others())._asdict())
         except (EOFError, OSError):
             return
 
     threading.Thread(target=answering, name="whereabouts", daemon=True).start()
 
 
-def ask_everywhere(ranks: Ranks) -> dict[int, Place | None]:
+def ask_everywhere(ranks: Ranks) -> dict[int, RankState | None]:
     """Return where each rank of all nodes stands; None for one that does not answer."""
     answers = [node.ask_where() for node in ranks.nodes]
     found = ask_where(ranks.here)
@@ -45,12 +45,12 @@ def ask_everywhere(ranks: Ranks) -> dict[int, Place | None]:
     return found
 
 
-def ask_where(ranks: Sequence[RankProcess]) -> dict[int, Place | None]:
+def ask_where(ranks: Sequence[RankProcess]) -> dict[int, RankState | None]:
     """Return where each rank stands; None for one that does not answer."""
     for each in ranks:
         with contextlib.suppress(OSError):  # it has ended
             each.where.send({})
-    found: dict[int, Place | None] = dict.fromkeys(each.rank.number for each in ranks)
+    found: dict[int, RankState | None] = dict.fromkeys(each.rank.number for each in ranks)
     deadline = time.monotonic() + SECONDS
     open_ones = list(ranks)
     while open_ones and (left := deadline - time.monotonic()) > 0:
@@ -61,5 +61,5 @@ def ask_where(ranks: Sequence[RankProcess]) -> dict[int, Place | None]:
                 told = each.where.receive(0)
             except (EOFError, OSError, TimeoutError):
                 continue
-            found[each.rank.number] = Place(**told)
+            found[each.rank.number] = RankState(**told)
     return found

@@ -36,30 +36,47 @@ share of them after which it has done so again."""
 COLLECTS_SOON = (2.0, 20.0)
 """The fewest and the most seconds that such steps are waited for."""
 
+OF_ITS_OWN = (
+    "it starts the processes that train together in a way that is not followed; start them by torchrun or by "
+    "torch.multiprocessing"
+)
+NAME_THAT = "give that command, with the variables before it that it sets, as in `OMP_NUM_THREADS=2 python train.py`"
+
 
 def main(order: str) -> None:
     """Run the program of an order, and tell what was seen of it. Never returns."""
     asked = json.loads(order)
     began = time.monotonic()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # whoever asks a question gets no answer, and does not wait for one
-    sys.stdin = os.fdopen(0, "r", closefd=False)
-    from slowstep_probe.processes.protection import protect, unprotected
-    from slowstep_probe.program import Program, to_its_end
+    from slowstep_probe.processes.standard_input import close_standard_input
+    from slowstep_probe.program import Program
 
-    protection = None
-    if asked["scratch"]:
-        protection = protect(asked["scratch"], [asked["scratch"]])
-        if protection.open:
-            with os.fdopen(asked["result"], "w") as out:
-                out.write(json.dumps({"refused": unprotected(protection)}) + "\n")
-            os._exit(1)
-    own = None
-    if asked["group"]:
-        own = _rank_of(asked)
+    close_standard_input()
+    protection = _protected(asked)
+    own = _rank_of(asked) if asked["group"] else None
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     if own is not None and asked["launcher"] == "environment":
         os.environ.update(own.rank.environment)
     program.enter()
+    watched = _watched(asked, own, protection, began)
+    watched.tell(_run(program, watched))
+
+
+def _protected(asked: dict[str, Any]) -> Any:
+    """Return the overlays of this process, or None if what is written stays. Where none can be had, say so and end."""
+    from slowstep_probe.processes.protection import protect, unprotected
+
+    if not asked["scratch"]:
+        return None
+    protection = protect(asked["scratch"], [asked["scratch"]])
+    if protection.open:
+        with os.fdopen(asked["result"], "w") as out:
+            out.write(json.dumps({"refused": unprotected(protection)}) + "\n")
+        os._exit(1)
+    return protection
+
+
+def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> Watched:
+    """Return a survey that has begun: everything is attached but the probe. `own` is this process's rank, or None."""
     from slowstep_probe.changing.data_parallel import GradientExchange
     from slowstep_probe.late_imports import LateImports
     from slowstep_probe.patches import Patches
@@ -69,21 +86,20 @@ def main(order: str) -> None:
     from slowstep_probe.survey.after_epochs import AfterEpochs
     from slowstep_probe.survey.early_environment import EarlyEnvironment
     from slowstep_probe.survey.survey import Survey
-    from slowstep_probe.trial.failure import raised
 
     before = dict(os.environ)
     patches = Patches()
     watched = Watched(asked, began)
     known = own is not None or asked["launcher"]
     several = None if known else lambda would: watched.tell_several(would, before)
-    survey = watched.survey = Survey(Launchers(own.rank if own else None, asked["launcher"], several))
+    watched.survey = Survey(Launchers(own.rank if own else None, asked["launcher"], several))
     watched.protection = protection
-    probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
-    early = watched.early = EarlyEnvironment(asked["early"], watched.tell_early if own is None else None)
+    watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
+    watched.early = EarlyEnvironment(asked["early"], watched.tell_early if own is None else None)
     watched.start()
     watched.attach(patches)
-    survey.attach()
-    early.attach()
+    watched.survey.attach()
+    watched.early.attach()
     if own is not None:
         watched.exchange = GradientExchange()
         watched.exchange.attach(patches)
@@ -91,26 +107,35 @@ def main(order: str) -> None:
     watched.effects.attach(patches)
     watched.effects.attach_outside(patches)
     watched.configurations.attach(patches, LateImports())
-    watched.after_epochs = AfterEpochs(probe.fetched.has_fed)
+    watched.after_epochs = AfterEpochs(watched.probe.fetched.has_fed)
     watched.after_epochs.attach(patches)
-    with probe.attached():
+    return watched
+
+
+def _run(program: Any, watched: Watched) -> str:
+    """Run the program under the probe, and return how it ended by itself. Note whether it failed."""
+    from slowstep_probe.program import to_its_end
+    from slowstep_probe.trial.failure import raised
+
+    with watched.probe.attached():
         try:
             with to_its_end() as errors:
                 program.run()
-            if (error := probe.of_training(errors)) is not None:
+            if (error := watched.probe.of_training(errors)) is not None:
                 raise error
-            ended = "it returned"
+            return "it returned"
         except SystemExit as exit:
             ended = f"it called sys.exit({exit.code!r})"
             if exit.code not in (None, 0):
                 watched.failed = not watched.beyond_epoch
                 ended += f" after {raised(exit.__context__)}" if exit.__context__ else ""
+            return ended
         except BaseException as error:
             traceback.print_exc()
             ended, watched.failed = raised(error), not watched.beyond_epoch
             if isinstance(error, EOFError) and "getpass" in traceback.extract_tb(error.__traceback__)[-1].filename:
-                ended = f"EOFError: EOF when reading a line, {ended}"  # as `input` says
-    watched.tell(ended)
+                return f"EOFError: EOF when reading a line, {ended}"  # as `input` says
+            return ended
 
 
 def _rank_of(asked: dict[str, Any]) -> Any:
@@ -137,15 +162,6 @@ def _rank_of(asked: dict[str, Any]) -> Any:
     if group.leads:
         tell_together(found, asked["result"])
     return Outpost(lines[0], found).serve()
-
-
-OF_ITS_OWN = (
-    "it starts the processes that train together in a way that is not followed; start them by torchrun or by "
-    "torch.multiprocessing"
-)
-
-
-NAME_THAT = "give that command, with the variables before it that it sets, as in `OMP_NUM_THREADS=2 python train.py`"
 
 
 def _may_be_run(path: Any) -> bool:

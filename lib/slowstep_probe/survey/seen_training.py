@@ -16,6 +16,9 @@ from slowstep_probe.measured import Block
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.survey.survey import Survey
 
+NEARLY_ALL = 0.9
+"""The share of a module's weights from which on one that it holds, and that is called beside it, is the model."""
+
 
 def seen_training(
     probe: Probe, survey: Survey, block: Block, trainer: Any, facts: dict[str, Any], updates: int, collecting: float
@@ -62,10 +65,6 @@ def _is_beside(module: torch.nn.Module, model: torch.nn.Module, updated: Collect
     return bool(own & set(updated)) and not own <= {id(weight) for weight in model.parameters()}
 
 
-NEARLY_ALL = 0.9
-"""The share of a module's weights from which on one that it holds, and that is called beside it, is the model."""
-
-
 def _model_of(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
     """Return the model among the modules that are called outermost, in their order: that with the most weights.
 
@@ -82,12 +81,12 @@ def _model_of(called: Sequence[torch.nn.Module]) -> torch.nn.Module | None:
 
 
 def _holder(called: Sequence[torch.nn.Module], updated: Collection[int]) -> torch.nn.Module | None:
-    """Return the smallest module that holds all those which are called outermost and have weights that are `updated`,
-    which are told by their identity.
+    """Return the smallest module that holds all trained modules among those `called` outermost.
 
-    A model may be trained by methods of its own, which call its parts, as those of Lightning and of embeddings of
-    graphs often are. None where one of the called ones holds the others, or nothing holds them all. A target network
-    that follows the model is none of its parts, though its weights could have gradients.
+    A module is trained if an optimizer updates one of its weights: `updated` holds their identities. A model may be
+    trained by methods of its own, which call its parts, as those of Lightning and of embeddings of graphs often are.
+    None where one of the called modules holds all the others, or nothing holds them all. A target network that follows
+    the model is none of its parts, though its weights could have gradients.
     """
     trained = {id(one) for one in called if any(id(weight) in updated for weight in one.parameters())}
     if not trained or any(trained <= _parts(one) for one in called):

@@ -23,8 +23,8 @@ import torch.utils.checkpoint
 import torch.utils.data
 import torch.utils.data.dataloader as loading
 
+from slowstep_probe import uploads
 from slowstep_probe.by_identity import ByIdentity, identity, reference
-from slowstep_probe.changing import unsent
 from slowstep_probe.changing.flags import FLAGS, Flag
 from slowstep_probe.changing.lightning import TRAINERS
 from slowstep_probe.changing.sharding import FSDP1
@@ -154,7 +154,7 @@ class Survey:
         self._launchers.taken_over = self.options.clear  # those were the launcher's own
         self._launchers.process_started = lambda function: self.note("process", function, {})
         self._launchers.attach(patches, self._late)
-        unsent.attach(patches, self._late)
+        uploads.attach(patches, self._late)
         others.attach(patches)
         self._on("transformers.training_args", self._training_arguments)
         self._on("transformers.trainer", self._class("Trainer", "trainer"))

@@ -19,13 +19,7 @@ from statistics import median
 from typing import Any
 
 from slowstep_probe.measured import Loop
-
-PRODUCTS = re.compile(
-    r"(?<!o)mm(_|$)|::(add)?mv|matmul|::linear|conv(olution)?|mkldnn|gemm|cublas|cutlass|scaled_dot_product"
-    r"|flash_attention|efficient_attention|::einsum|lstm|gru|rnn|^(add)?b?mmbackward",
-    re.I,
-)
-"""Products of matrices and convolutions: the arithmetic that FLOPs count. The names are ATen's and those of kernels."""
+from slowstep_probe.operator_names import OF_WEIGHTS, PRODUCTS
 
 OFTEN = 50
 """The fewest calls of one operator between two products that are taken for a loop."""
@@ -36,14 +30,11 @@ SHORT = 20e-6
 PAUSE = 1e-3
 """The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
 
-OF_WEIGHTS = re.compile(r"::linear|addmm|::mm$|conv|::lstm|::gru|::rnn")
-"""The products with weights, which modules call."""
-
 ALIKE = 2
 """The most nodes of one call that multiply and take an equal part of its FLOPs: those of a recurrent cell."""
 
 UNDOING = re.compile(r"::mm$|::addmm$|::bmm$|_backward$")
-"""The operators by which a node goes back through such a product. What is computed anew is none of them."""
+"""The operators by which a node goes back through a product with weights. What is computed anew is none of them."""
 
 NODE = "autograd::engine::evaluate_function"
 """The beginning of the name of a frame in which the engine of autograd computes a node of the backward pass."""
@@ -58,6 +49,9 @@ BACK = 2
 
 IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
 """The names of nodes that are not Python's. What one of them calls again and again is no loop in Python."""
+
+OUTSIDE, IN_C_ALONE = 0, -1
+"""The places of operators outside of all nodes, and of those that a node calls which is none of Python's."""
 
 
 @dataclass(frozen=True)
@@ -297,10 +291,6 @@ def _is_long(operator: Any) -> bool:
 
 def _took(event: Any) -> float:
     return event.time_range.end - event.time_range.start
-
-
-OUTSIDE, IN_C_ALONE = 0, -1
-"""The places of operators outside of all nodes, and of those that a node calls which is none of Python's."""
 
 
 def node_of(event: Any) -> int:

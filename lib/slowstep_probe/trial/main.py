@@ -27,7 +27,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 from torch.profiler import record_function
 
-from slowstep_probe import devices
+from slowstep_probe import devices, heap
 from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.looks import looking
@@ -50,7 +50,6 @@ from slowstep_probe.ranks.meeting import Meeting
 from slowstep_probe.ranks.outpost import Outpost
 from slowstep_probe.ranks.rank import ENVIRONMENT, Group
 from slowstep_probe.ranks.whereabouts import answer_where
-from slowstep_probe.trial import heap
 from slowstep_probe.trial.failure import TrainingEnded, failure
 from slowstep_probe.trial.messages import (
     BlockDone,

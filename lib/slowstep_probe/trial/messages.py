@@ -36,7 +36,7 @@ class Launch:
     meeting: str = ""
     """The folder in which ranks on one node find each other."""
     freed_memory: str = "returned"
-    """The fate of memory that a step frees (`slowstep_probe.trial.heap`)."""
+    """The fate of memory that a step frees (`slowstep_probe.heap`)."""
     on_device: bool = False
     """True if the program was seen to train on a device that runs CUDA."""
     started: float

@@ -37,8 +37,8 @@ MOSTLY = 0.5
 """The least share of a loop's time that lies within the calls of its modules."""
 
 UNUSUAL = 50
-"""Of so many times between two calls one counts for nothing, and one more: the longest ones, unless they are longer
-than all calls together. The machine may have done something else for once."""
+"""The longest gaps between two calls count for nothing: one gap, and one more for each so many gaps. The machine may
+have done something else for once. A gap that is longer than all calls together counts in any case."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,13 @@ class ModuleCalls:
         self._handles = []
 
     def repeated(
-        self, borders: Sequence[float], clock: float, apart: Sequence[tuple[float, float]] = ()
+        self, boundaries: Sequence[float], clock: float, apart: Sequence[tuple[float, float]] = ()
     ) -> list[Repeated]:
         """Return the stretches in which modules are called `OFTEN` times or more, in order; none overlaps another.
 
-        `borders` are the moments, in order and in us, over which no loop goes: there a backward pass begins, or a step
-        ends. `clock` is what has to be added to this process's clock to be at such a moment. Time in the spans `apart`,
-        in order and in us, between two calls belongs to them: that of the backward passes of their results.
+        `boundaries` are the moments, in order and in us, over which no loop goes: there a backward pass begins, or a
+        step ends. `clock` is what has to be added to this process's clock to be at such a moment. Time in the spans
+        `apart`, in order and in us, between two calls belongs to them: that of the backward passes of their results.
         """
         called = defaultdict[tuple[int, str, int], list[Call]](list)
         modules = {id(call.module): call.module for call in self._calls}
@@ -127,7 +127,7 @@ class ModuleCalls:
         for call in self._calls:
             moment, together = 1e-3 * call.end + clock, (call.given, kinds_of[id(call.module)])
             as_one = hash(together) if together in side_by_side else id(call.module)
-            called[bisect.bisect(borders, moment), call.phase, as_one].append(call)
+            called[bisect.bisect(boundaries, moment), call.phase, as_one].append(call)
         alike = Counter[tuple[int, str, object]]()
         kinds = {
             key: (*key[:2], kinds_of[id(calls[0].module)]) for key, calls in called.items() if len(calls) >= OFTEN_EACH

@@ -252,14 +252,14 @@ class Profiling:
         Where each pass has a batch of its own, gradients are accumulated, and there is no loop.
         """
         fetched = [begin for name, begin, _ in self._stretches if name == "data"]
-        borders, starts = sorted([*ends, *fetched]), [begin for begin, _ in backward]
+        boundaries, starts = sorted([*ends, *fetched]), [begin for begin, _ in backward]
 
         def is_of_one_batch(one: Repeated) -> bool:
-            before = bisect.bisect(borders, one.begin) - 1
+            before = bisect.bisect(boundaries, one.begin) - 1
             passes = bisect.bisect(starts, one.end) - bisect.bisect(starts, one.begin)
-            return before >= 0 and borders[before] in fetched and passes >= OFTEN
+            return before >= 0 and boundaries[before] in fetched and passes >= OFTEN
 
-        found = [one for one in self._calls.repeated(borders, clock, apart=backward) if is_of_one_batch(one)]
+        found = [one for one in self._calls.repeated(boundaries, clock, apart=backward) if is_of_one_batch(one)]
         return [one for one in found if not any(one.begin <= within.begin <= one.end for within in calls)]
 
     @cached_property
@@ -294,7 +294,7 @@ class Profiling:
 
     @cached_property
     def _host_events(self) -> list[Any]:
-        """Those of the host without the profiler's own of each step."""
+        """The events of the host, without the profiler's own mark of each step."""
         return [e for e in self._on_host if not e.name.startswith("ProfilerStep")]
 
     @cached_property

@@ -44,7 +44,7 @@ KEPT = 12
 """The most places that are kept for each phase."""
 
 
-TRAINING = {"data", *TRAINS}
+TRAINING_PHASES = {"data", *TRAINS}
 """The phases of which a library's loop has several."""
 
 SOME, MOST = 0.01, 0.3
@@ -57,7 +57,7 @@ GENERAL = {*sys.stdlib_module_names, "torch", "numpy"}
 CALLS_MODULE = torch.nn.Module._call_impl.__code__
 """What runs each call of a module."""
 
-WAITS = ", waiting for a loader's worker"
+AT_WORKER = ", waiting for a loader's worker"
 """The words after a place at which the training waits for a worker's batch."""
 
 
@@ -151,7 +151,7 @@ class Function(NamedTuple):
         return f"{_shown(self.file)} in {self.name}"
 
 
-class Seen(NamedTuple):
+class StackLook(NamedTuple):
     """What one look sees."""
 
     mark: int
@@ -179,7 +179,7 @@ class Places(StackSampler):
         self.moment = moment
         """A function that returns the number of the last mark."""
         self.updates = UpdateCalls(weights)
-        self.found: Counter[Seen] = Counter()
+        self.found: Counter[StackLook] = Counter()
         """The microseconds that looks count for, by what they saw."""
 
     def stop(self, phases: Sequence[str]) -> list[Place]:
@@ -195,20 +195,22 @@ class Places(StackSampler):
         """Look once, and note the phase and the place."""
         mark = self.moment()
         where, own = place_of(frame)
-        place = where + WAITS * _called_from(frame, "_try_get_data")
+        place = where + AT_WORKER * _called_from(frame, "_try_get_data")
         if own:
-            seen = Seen(mark, place, own, _package_function(frame), _own_functions(frame), _caller_of_module(frame))
+            seen = StackLook(
+                mark, place, own, _package_function(frame), _own_functions(frame), _caller_of_module(frame)
+            )
         else:
-            seen = Seen(mark, place, own)
+            seen = StackLook(mark, place, own)
         calls = looking(self.updates.look)(stack(frame), mark) or ()
         self.found[seen._replace(calls=calls)] += since
 
 
-def placed(found: Counter[Seen], phases: Sequence[str], changing: Collection[int] = ()) -> list[Place]:
+def placed(found: Counter[StackLook], phases: Sequence[str], changing: Collection[int] = ()) -> list[Place]:
     """Return the places of the looks that were `found`, as `Places.stop` does.
 
     `changing` are functions that ran while weights changed, in a program without an optimizer of PyTorch's,
-    each as in `Seen.calls`.
+    each as in `StackLook.calls`.
     """
     updates = _of_updates(found, phases, changing)
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
@@ -233,7 +235,7 @@ def placed(found: Counter[Seen], phases: Sequence[str], changing: Collection[int
     for (phase, where, own), time_there in told.most_common():
         number[phase] += 1
         if number[phase] <= KEPT:
-            package = _most(inside[phase, where, own]) if where.removesuffix(WAITS) in calling else ""
+            package = _most(inside[phase, where, own]) if where.removesuffix(AT_WORKER) in calling else ""
             function = within[phase, where, own].most_common(1)[0][0]
             place = Place(phase=phase, where=where, own=own, share=time_there / whole, inside=package)
             if function is not None:
@@ -242,7 +244,7 @@ def placed(found: Counter[Seen], phases: Sequence[str], changing: Collection[int
     return kept
 
 
-def _of_updates(found: Counter[Seen], phases: Sequence[str], changing: Collection[int]) -> set[int]:
+def _of_updates(found: Counter[StackLook], phases: Sequence[str], changing: Collection[int]) -> set[int]:
     """Return those of the functions during which weights changed that do nothing else: none runs in another phase."""
     elsewhere = {code for seen in found if _phase(phases, seen.mark) != "other" for code in seen.calls}
     return set(changing) - elsewhere
@@ -265,7 +267,7 @@ def _makes_the_loss(phases: Sequence[str], mark: int) -> bool:
     return last == "forward" or following == "backward"
 
 
-def _functions_that_train(found: Counter[Seen], phases: Sequence[str]) -> set[Function]:
+def _functions_that_train(found: Counter[StackLook], phases: Sequence[str]) -> set[Function]:
     """Return the user's functions that call a pass or an optimizer, or run within one."""
     taken = Counter[Function]()
     whole = 0
@@ -276,22 +278,22 @@ def _functions_that_train(found: Counter[Seen], phases: Sequence[str]) -> set[Fu
     return {function for function, time_there in taken.items() if time_there >= SOME * whole}
 
 
-def _calls_what_trains(found: Counter[Seen], phases: Sequence[str], whole: int) -> set[str]:
+def _calls_what_trains(found: Counter[StackLook], phases: Sequence[str], whole: int) -> set[str]:
     """Return the lines that several phases stand at: what they call trains by itself, `trainer.fit(model)` say."""
     told = Counter[tuple[str, str]]()
     for seen, time_there in found.items():
-        if seen.own and (phase := _phase(phases, seen.mark)) in TRAINING:
-            told[seen.where.removesuffix(WAITS), phase] += time_there
+        if seen.own and (phase := _phase(phases, seen.mark)) in TRAINING_PHASES:
+            told[seen.where.removesuffix(AT_WORKER), phase] += time_there
     phases_at = Counter(where for (where, _), time_there in told.items() if time_there >= SOME * whole)
     return {where for where, number in phases_at.items() if number > 1}
 
 
-def _with_callers(found: Counter[Seen], phases: Sequence[str], calling: Collection[str]) -> Counter[Seen]:
+def _with_callers(found: Counter[StackLook], phases: Sequence[str], calling: Collection[str]) -> Counter[StackLook]:
     """Return the looks, with the line that runs a model without training it in place of the lines within the model.
 
     Training runs those, too. A line of `calling`, which trains by itself, says no more than they do.
     """
-    told = Counter[Seen]()
+    told = Counter[StackLook]()
     for seen, time_there in found.items():
         runs = seen.caller and seen.caller not in calling and _phase(phases, seen.mark) == "evaluate"
         told[seen._replace(where=seen.caller) if runs else seen] += time_there

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from slowstep_probe.measured import Place
-from slowstep_probe.trial.stack_sampler import KEPT, WAITS, StackSampler, place_of, stack
+from slowstep_probe.trial.stack_sampler import AT_WORKER, KEPT, StackSampler, place_of, stack
 
 SIGNAL = getattr(signal, "SIGRTMIN", 0) + 7
 """The signal that has a worker look, one of those that programs may use as they like. Linux alone has them."""
@@ -153,12 +153,12 @@ def of_waiting(places: Sequence[Place], seen: Counter[tuple[str, bool]]) -> list
     The share of a wait is spread over what the workers were `seen` to do. Where nothing was seen, a wait stands at its
     own line, apart from what else the line does: it may start the workers.
     """
-    waits = sum(place.share for place in places if place.where.endswith(WAITS))
+    waits = sum(place.share for place in places if place.where.endswith(AT_WORKER))
     if not waits or not seen:
         lines = {(place.phase, place.where) for place in places}
 
         def shown(place: Place) -> str:
-            alone = place.where.removesuffix(WAITS)
+            alone = place.where.removesuffix(AT_WORKER)
             return place.where if (place.phase, alone) in lines else alone
 
         return [replace(place, where=shown(place)) for place in places]
@@ -166,7 +166,7 @@ def of_waiting(places: Sequence[Place], seen: Counter[tuple[str, bool]]) -> list
         Place(phase="data", where=where + IN_A_WORKER, own=own, share=waits * count / seen.total())
         for (where, own), count in seen.most_common(KEPT)
     ]
-    rest = [place for place in places if not place.where.endswith(WAITS)]
+    rest = [place for place in places if not place.where.endswith(AT_WORKER)]
     return sorted([*there, *rest], key=lambda place: -place.share)
 
 

@@ -18,10 +18,10 @@ from itertools import pairwise
 from typing import Any
 
 from slowstep_probe.measured import ATTENTION, PRODUCT
+from slowstep_probe.operator_names import PRODUCTS
 from slowstep_probe.trial.loops import (
     IN_C_ALONE,
     NODE,
-    PRODUCTS,
     is_operator,
     makers,
     node_of,

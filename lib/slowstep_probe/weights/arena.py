@@ -115,9 +115,9 @@ def facts(models: Iterable[torch.nn.Module]) -> dict[str, int | None]:
     pages = _ranges()
     ranges = [*pages, *on_device.ranges()]
     every = {p.data_ptr(): p for model in models for p in model.parameters()}
-    mapped = {at for at in every if any(begin <= at < end for begin, end in ranges)}
-    shared = [every[at] for at in mapped if not every[at].requires_grad]
-    trained = sum(_size([every[at]]) + 2 * mmap.PAGESIZE for at in mapped if every[at].requires_grad)
+    within = {at for at in every if any(begin <= at < end for begin, end in ranges)}
+    shared = [every[at] for at in within if not every[at].requires_grad]
+    trained = sum(_size([every[at]]) + 2 * mmap.PAGESIZE for at in within if every[at].requires_grad)
     copied = [_copied(begin, end) for begin, end in pages]
     there = on_device.written()
     known = None if None in copied else max(0, sum(filter(None, copied)) - trained) + there

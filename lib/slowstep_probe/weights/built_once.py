@@ -43,7 +43,7 @@ KINDS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 PACKAGES = ("torch.", "transformers.", "bitsandbytes.")
 """The beginnings of the modules of classes that leave nothing in the process but what `adopt` restores."""
 
-ATTENTION = (None, "eager", "sdpa", "flex_attention")
+ATTENTION_KINDS = (None, "eager", "sdpa", "flex_attention")
 """The kinds of attention that need nothing which a model's constructor would have to fetch."""
 
 QUANTISING = "bitsandbytes."
@@ -120,7 +120,7 @@ class BuiltOnce:
         if not all(type(module).__module__.startswith(PACKAGES) for module in model.modules()):
             return False  # of others it is not known what they leave in the process
         attention = getattr(getattr(model, "config", None), "_attn_implementation", None)
-        if attention not in ATTENTION or any(t.device.type != "cpu" for t in arena.tensors_of(model)):
+        if attention not in ATTENTION_KINDS or any(t.device.type != "cpu" for t in arena.tensors_of(model)):
             return False
         if any(t.is_meta or not t.is_contiguous() or not _is_known(type(t)) for t in arena.tensors_of(model)):
             return False

@@ -64,11 +64,11 @@ def mapped(arena: Path, device: str) -> Mapped | None:
     return _mapped[key]
 
 
-def part(whole: Mapped, place: int, size: int) -> torch.Tensor:
-    """Return `size` bytes from `place` on, as a tensor whose storage holds no others."""
+def part(whole: Mapped, place: int, count: int) -> torch.Tensor:
+    """Return `count` bytes from `place` on, as a tensor whose storage holds no others."""
     device = whole.values.device
-    storage = torch._C._construct_storage_from_data_pointer(whole.values.data_ptr() + place, device, size)
-    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (size,))
+    storage = torch._C._construct_storage_from_data_pointer(whole.values.data_ptr() + place, device, count)
+    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (count,))
 
 
 def checksum(values: torch.Tensor) -> int:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.columns import NoFigures, Unreadable
 from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
+from slowstep.audit.read.source_text import NoFigures, Unreadable
 from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.text_files import boxed, looks_like_table, refuse_no_text
@@ -51,7 +51,7 @@ def rows(reported: Reported) -> list[Row]:
     each = [_tried(lambda name=name: read_file(Path(name), reported.columns), problems) for name in reported.files]
     if reported.table:
         each.insert(0, _tried(lambda: table_rows(reported.table, "reported.table", reported.columns), problems))
-    found = [row for rows in each for row in without_summaries(rows, claimed)]
+    found = [row for several in each for row in without_summaries(several, claimed)]
     if len(found) > MOST_ROWS:
         where = ", ".join(dict.fromkeys(map(_file, found)))
         problems.append(

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from slowstep.audit.figures import COMMA, comma
-from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.measures import number
+from slowstep.audit.read.source_text import Unreadable
 
 Cell = tuple[str, int, int]
 """The text of a cell with its line and column, counted from 1."""
@@ -25,6 +25,12 @@ SAID_DELIMITER = re.compile(r"sep=([,;|\t])[ \t]*\r?\n")
 
 BAR = re.compile(r"(?<!\\)\|")
 """What parts the cells of a Markdown table. A bar behind a backslash is a character of its cell."""
+
+MAYBE_THOUSANDS = re.compile(r"([1-9]\d{0,2}\.\d{3})(?:\.\d{3})*")
+"""A number whose points may part thousands, and the first two groups of its digits."""
+
+FAR = 8.0
+"""How many times as large as a number with a point one without is at least, if the point may part thousands."""
 
 
 def bare(header: str) -> str:
@@ -84,19 +90,12 @@ def _in_table(line: str, bordered: bool) -> bool:
     return "|" in line
 
 
-def _cells(line: str, number: int) -> list[Cell]:
+def _cells(line: str, line_number: int) -> list[Cell]:
     cells, at = [], 1
     for part in BAR.split(line):
-        cells.append((part.strip().replace("\\|", "|"), number, at))
+        cells.append((part.strip().replace("\\|", "|"), line_number, at))
         at += len(part) + 1
     return cells[1:-1] if len(cells) > 2 and not cells[0][0] and not cells[-1][0] else cells
-
-
-GROUPED = re.compile(r"([1-9]\d{0,2}\.\d{3})(?:\.\d{3})*")
-"""A number whose points may part thousands, and the first two groups of its digits."""
-
-FAR = 8.0
-"""How many times as large as a number with a point one without is at least, if the point may part thousands."""
 
 
 def _refuse_unclear_points(rows: Sequence[Sequence[Cell]], source: str) -> None:
@@ -108,7 +107,7 @@ def _refuse_unclear_points(rows: Sequence[Sequence[Cell]], source: str) -> None:
     for i in range(len(rows[0]) if rows else 0):
         cells = [row[i] for row in rows[1:] if i < len(row)]
         pointed = [cell for cell in cells if re.fullmatch(r"\d+(?:\.\d+)+", cell[0].strip())]
-        each = [GROUPED.fullmatch(cell[0].strip()) for cell in pointed]
+        each = [MAYBE_THOUSANDS.fullmatch(cell[0].strip()) for cell in pointed]
         whole = [int(text) for text in (cell[0].strip() for cell in cells) if re.fullmatch(r"\d{1,9}", text)]
         if not pointed or not whole or not all(each) or max(whole) >= 1000:
             continue

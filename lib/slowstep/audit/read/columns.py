@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import functools
 import html
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
 from slowstep.audit.read.durations import duration
@@ -145,7 +143,7 @@ CELL = re.compile(
     rf"^\s*((?:[~≈] ?)?[-+]?{AMOUNT}(?:\s*(?:±|\+/-)\s*{AMOUNT}\s?%|\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*((?:.*\S)?)\s*$"
 )
 
-GROUPED = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
+THOUSANDS_BY_POINTS = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
 """A number whose thousands are parted by points, and whose point is a comma."""
 
 NOTE = re.compile(r"(?<=[\w)])\s*(?:[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+|\[\w{1,2}\]|\^\w)$")
@@ -177,46 +175,17 @@ NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan")
 NOT_YET = ("tbd", "tba", "todo", "?", "pending", "running", "wip")
 """Cells of figures that are still to be measured."""
 
+LONGEST = 100
+"""The most characters of a cell that holds a time with its spread."""
+
+SPREAD_OF_A_TIME = re.compile(
+    rf"(?P<middle>{AMOUNT})\s*(?P<unit>[a-zµμ]+)\s*(?:±|\+/-)\s*(?P<by>{AMOUNT})\s*(?P<its>[a-zµμ]+)(?P<rest>.*)",
+    re.IGNORECASE,
+)
+"""A time as `%timeit` prints it, with a unit behind each number: `1.2 s ± 35 ms per loop`."""
+
 BETTER = re.compile(r"\s*(?:[(\[]\s*)?[↑↓⬆⬇⇧⇩]+\s*(?:[)\]])?$")
 """An arrow at the end of a header, which says what is better."""
-
-
-class Unreadable(ValueError):
-    """An error of reading, with the line and column, and what to do."""
-
-    def __init__(self, source: str, line: int, column: int, message: str):
-        super().__init__(f"{source}:{line}:{column}: {message}")
-
-
-class NoFigures(Unreadable):
-    """An error of reading a table that holds no figure, so that the file may be of another kind."""
-
-
-def encoding_of(content: bytes) -> str:
-    """Return the encoding of a file by its first bytes: UTF-8, or UTF-16 with a byte order mark."""
-    return "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-
-
-def text_of(path: Path, errors: str = "strict") -> str:
-    """Return the text of a file, with Unix line ends; Unreadable if it can't be read or has another encoding.
-
-    UTF-8 is read, and UTF-16 with a byte order mark, as PowerShell writes it.
-    """
-    try:
-        content = path.read_bytes()
-        encoding = encoding_of(content)
-        return content.decode(encoding, errors).replace("\r\n", "\n")
-    except OSError as error:
-        raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        column = error.start - content.rfind(b"\n", 0, error.start)
-        raise Unreadable(
-            str(path),
-            line,
-            column,
-            f"byte 0x{content[error.start]:02x} is no {encoding.removesuffix('-sig').upper()}; save the file as UTF-8",
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -247,7 +216,24 @@ MEASURED = ("figure", "timed", "phase")
 def column(header: str, settings: set[str]) -> Column:
     """Return the meaning of a column by the words and the unit of its header; `settings` are the known settings."""
     text = BETTER.sub("", re.sub(r"\s+", " ", plain(header).lower()))
-    name = text.replace(" ", "_")
+    called = _called(text, settings)
+    if called:
+        return called
+    bracketed = _bracketed(text)
+    rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
+    of_evaluation = any(map(OF_EVALUATION.search, (rest, bracketed)))
+    if of_evaluation or OF_LOADING.fullmatch(bracketed) or of_few(bracketed):  # no speed of training
+        return Column("open")
+    if OF_MIDDLE.fullmatch(bracketed):
+        return column(rest, settings)
+    words = re.split(r"[\s_]+", rest.replace("/", " / "))
+    if OPTIMIZER_STEP.match(text) and bracketed in TIMES:
+        words = words[1:]
+    return _with_unit(text, bracketed, rest, words) or _timed_thing(bracketed, rest, words) or _unclear(text, words)
+
+
+def _called(text: str, settings: set[str]) -> Column | None:
+    """Return the meaning of a header that is the name of something, whatever its unit is; None for others."""
     if text in LABELS | RUN_NAMES:
         return Column("label")
     if text in NO_SETTINGS:
@@ -260,34 +246,35 @@ def column(header: str, settings: set[str]) -> Column:
         return Column("figure", _named(text), unit="batch" if text.endswith(BATCHES) else "")
     if re.sub(r"[_ ]+|-", " ", re.sub(r"\s*\((?:tokens|tok)\)$", "", text)) in LENGTHS:
         return Column("setting", "max_length")
-    name = setting_called(text) or name
-    if name in settings:
-        return Column("setting", name)
-    bracketed = _bracketed(text)
-    rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
-    words = re.split(r"[\s_]+", rest.replace("/", " / "))
-    if any(map(OF_EVALUATION.search, (rest, bracketed))) or OF_LOADING.fullmatch(bracketed):  # no speed of training
-        return Column("open")
-    if of_few(bracketed):
-        return Column("open")
-    if OF_MIDDLE.fullmatch(bracketed):
-        return column(rest, settings)
-    if OPTIMIZER_STEP.match(text) and bracketed in TIMES:
-        words = words[1:]
+    name = setting_called(text) or text.replace(" ", "_")
+    return Column("setting", name) if name in settings else None
+
+
+def _with_unit(text: str, bracketed: str, rest: str, words: list[str]) -> Column | None:
+    """Return the meaning of a header that gives the unit of a speed or of a figure; None for others."""
     unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
     if unit:
         return Column("figure", unit.quantity, unit.scale, unit.inverted)
-    if bracketed in OTHERS.get(_named(rest), {}):
-        return Column("figure", _named(rest), OTHERS[_named(rest)][bracketed], unit=bracketed)
+    units = OTHERS.get(_named(rest), {})
+    return Column("figure", _named(rest), units[bracketed], unit=bracketed) if bracketed in units else None
+
+
+def _timed_thing(bracketed: str, rest: str, words: list[str]) -> Column | None:
+    """Return the meaning of a header that names what is timed: the whole job, a step or a phase; None for others."""
     if any(rest.startswith(start) for start in WHOLE_JOB):
         return Column("figure", "seconds", TIMES[bracketed]) if bracketed in TIMES else Column("timed", "seconds")
     unit = _timed("s", words) if TIMED_WORDS & {*words} else None
     if unit:
         return Column("timed", unit.quantity, unit.scale)
-    if words[0] in EACH_STEP and bracketed in TIMES and PHASE_WORDS.issuperset(words[1:]):
-        return Column("phase", words[0], TIMES[bracketed])
+    is_phase = words[0] in EACH_STEP and bracketed in TIMES and PHASE_WORDS.issuperset(words[1:])
+    return Column("phase", words[0], TIMES[bracketed]) if is_phase else None
+
+
+def _unclear(text: str, words: list[str]) -> Column:
+    """Return the meaning of a header that only cells can tell, with the question that its words raise."""
     if ratio(text.split(" ")[-1]):  # a unit behind words that change its meaning: `p99 s/it`, `A100 s/it`
         return Column("open")
+    name = setting_called(text) or text.replace(" ", "_")
     return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
 
 
@@ -305,7 +292,7 @@ def _named(text: str) -> str:
 def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
     """Return the unit that is in brackets, is the whole header, or is its end behind words without meaning for it.
 
-    In brackets behind it may stand of what share of the work it is. Of a share other than a device it is unknown.
+    Brackets behind the unit may say whose work it counts, `tokens/s (per node)`. None unless it is that of a device.
     """
     share = None if ratio(bracketed) or SET_UP.search(bracketed) else SHARE.search(bracketed)
     of = (share["per"] or share["part"]) if share else bracketed.removeprefix("/")
@@ -351,7 +338,7 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     text = RELATIVE.sub("", NOTE.sub("", text))
     text = re.sub(r"\(\s*((?:±|\+/-)[^()]*)\)$", r"\1", text)
     text = _with_one_unit(text)
-    if GROUPED.fullmatch(text):
+    if THOUSANDS_BY_POINTS.fullmatch(text):
         raise ValueError(f"found '{text}'; write '{text.replace('.', '').replace(',', '.')}'")
     timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
     lasting, found = duration(text, held.name) if timed else None, CELL.match(text)
@@ -379,16 +366,6 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     if held.name:
         raise ValueError(f"{QUESTIONS[held.name]} {SAY}")
     return None
-
-
-LONGEST = 100
-"""The most characters of a cell that holds a time with its spread."""
-
-SPREAD_OF_A_TIME = re.compile(
-    rf"(?P<middle>{AMOUNT})\s*(?P<unit>[a-zµμ]+)\s*(?:±|\+/-)\s*(?P<by>{AMOUNT})\s*(?P<its>[a-zµμ]+)(?P<rest>.*)",
-    re.IGNORECASE,
-)
-"""A time as `%timeit` prints it, with a unit behind each number: `1.2 s ± 35 ms per loop`."""
 
 
 def _with_one_unit(text: str) -> str:

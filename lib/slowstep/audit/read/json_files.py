@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.read.cells import bare
-from slowstep.audit.read.columns import MEASURED, OUT_OF_MEMORY, Unreadable, column, text_of
+from slowstep.audit.read.columns import MEASURED, OUT_OF_MEMORY, column
 from slowstep.audit.read.measures import number
+from slowstep.audit.read.source_text import Unreadable, text_of
 from slowstep.audit.read.tables import MANY, rows_of
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.text.sentences import capitalised
@@ -62,11 +63,11 @@ def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     raise Unreadable(str(path), 1, 1, f"no name of its objects is a figure, such as seconds_per_step{but}{asked}")
 
 
-def _object(line: str, number: int, path: Path) -> Any:
+def _object(line: str, line_number: int, path: Path) -> Any:
     try:
         return json.loads(line, parse_float=str, parse_int=str)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(str(path), number, 1, f"is no JSON: {str(error).split(':')[0]}") from None
+        raise Unreadable(str(path), line_number, 1, f"is no JSON: {str(error).split(':')[0]}") from None
 
 
 def _rows_by_name(held: Mapping[str, Mapping[str, Any]], file: str) -> list[dict[str, Any]]:

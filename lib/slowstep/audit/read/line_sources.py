@@ -40,6 +40,12 @@ APART = 1.5
 OF_ALL_PROCESSES = ("samples_per_second", "tokens_per_second")
 """Speeds of all processes, of which each may say its own share. A step is one of all of them."""
 
+STEP = re.compile(
+    r"(?<![a-z])(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?)\b\W{0,3}(\d[\d,]{0,14})(?!\d*\.\d|[\d,]*\s?(?:m?s\b|/s))",
+    re.IGNORECASE,
+)
+"""The count of a step in a line: `step 10`, `iter: 30/1000`."""
+
 
 @dataclass
 class LineSources:
@@ -74,13 +80,6 @@ class LineSources:
         if quantity in OF_ALL_PROCESSES and len(self.processes) > 1:
             return f"{len(self.processes)} processes say it: is it the speed of each of them, or of all?"
         return ""
-
-
-STEP = re.compile(
-    r"(?<![a-z])(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?)\b\W{0,3}(\d[\d,]{0,14})(?!\d*\.\d|[\d,]*\s?(?:m?s\b|/s))",
-    re.IGNORECASE,
-)
-"""The count of a step in a line: `step 10`, `iter: 30/1000`."""
 
 
 @dataclass

@@ -12,7 +12,6 @@ from typing import Any
 
 from slowstep.audit.figures import parse
 from slowstep.audit.read.bar_names import ends_with_metric, is_loss, shows_no_loss
-from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.nested_bars import outer_bars
@@ -20,13 +19,15 @@ from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 from slowstep.audit.read.paces import settled
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
 from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
-from slowstep.audit.read.spoken_speeds import SPEEDS, Spoken, spoken_speeds
+from slowstep.audit.read.source_text import Unreadable
+from slowstep.audit.read.spoken_lines import SPEEDS
+from slowstep.audit.read.spoken_speeds import Spoken, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import capitalised
 
-TRAINING = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
+TRAINING_BARS = re.compile(r"epoch|train|fine-?tun|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
 
 BARE_EPOCHS = re.compile(r"\W*epochs?\W*", re.IGNORECASE)
@@ -43,6 +44,9 @@ PART = 0.5
 
 MANY = 5
 """The most totals that a message names."""
+
+LEFT_OUT = "Trainer's last words that stand before the first bar are left out: were they another training's?"
+TAKEN = "Trainer's last words stand before the bar, which is not all there: are they this training's?"
 
 
 @dataclass(frozen=True)
@@ -162,10 +166,6 @@ def _read_by(log: Scanned, path: Path) -> tuple[Scanned, list[tuple[int, dict[st
 def _ends(each: Sequence[Said], path: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return the figures of Trainer's last words, where they say some, with their places in the log."""
     return [(at, figures) for at, figures in (last_words(said, path) for said in each) if figures]
-
-
-LEFT_OUT = "Trainer's last words that stand before the first bar are left out: were they another training's?"
-TAKEN = "Trainer's last words stand before the bar, which is not all there: are they this training's?"
 
 
 def _with_ends(
@@ -315,7 +315,7 @@ def _of_training(name: str, nested: bool = False) -> bool:
 
     One whose runs another bar counts needs no such name.
     """
-    of_training = nested or bool(TRAINING.search(name))
+    of_training = nested or bool(TRAINING_BARS.search(name))
     return of_training and not evaluates_first(name) and not is_beforehand(name)
 
 

@@ -14,8 +14,6 @@ from slowstep.audit.read.columns import (
     OPTIMIZER_STEP,
     RUN_NAMES,
     Column,
-    NoFigures,
-    Unreadable,
     column,
     figure,
     plain,
@@ -23,6 +21,7 @@ from slowstep.audit.read.columns import (
 )
 from slowstep.audit.read.device_cells import of_devices
 from slowstep.audit.read.few_steps import STATISTIC
+from slowstep.audit.read.source_text import NoFigures, Unreadable
 from slowstep.audit.read.stated_cells import with_percentages
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unit_grammar import TIMES

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slowstep.audit.read.bar_names import bar_name
-from slowstep.audit.read.columns import Unreadable, encoding_of
 from slowstep.audit.read.launcher_prefixes import prefixes_in
+from slowstep.audit.read.source_text import Unreadable, encoding_of
 from slowstep.audit.read.stretches import MANY, Pace, Stretch, pace_of
 
 PIECE = 1 << 20

@@ -12,7 +12,7 @@ OF_CHANGES = re.compile(
 """Headers of columns that may say what was changed. Others, such as hosts, say where or when a repeat was made."""
 
 OF_VERSIONS = re.compile(r"\b(?:commits?|sha|revision|branch)\b", re.IGNORECASE)
-"""Those of them whose cells name a change, whatever they say."""
+"""Headers of columns whose cells name a change, whatever they say."""
 
 OF_REPEATS = re.compile(
     r"\b(?:again|once more|(?:re)?tr(?:y|ies)|re-?runs?|repeat\w*|attempts?|seeds?|(?:first|second|third|last) run|"

@@ -19,7 +19,7 @@ DIGITS = re.compile(r"\d+")
 
 
 @dataclass
-class Run:
+class BarsOfRun:
     """The bars of one run, with what tells whether the next one is of another run."""
 
     stretches: list[Stretch] = field(default_factory=list)
@@ -63,14 +63,14 @@ def separate_runs(own: Sequence[Stretch], counting: Sequence[Stretch]) -> list[l
     Bars that neither a name nor a bar over epochs tells apart stay together: one may be an epoch or an evaluation.
     """
     falls = [a.at for a, b in pairwise(counting) if b.first < a.last]
-    runs = [Run()]
+    runs = [BarsOfRun()]
     fallen = 0
     for stretch in own:
         run, before, fallen = runs[-1], fallen, bisect_left(falls, stretch.at)
         if run.stretches and (
             fallen > before or run.ends_before(stretch) or _is_behind(run.stretches, stretch, counting)
         ):
-            runs.append(Run())
+            runs.append(BarsOfRun())
         runs[-1].add(stretch)
     return [run.stretches for run in runs]
 

@@ -1,89 +1,22 @@
-"""Speeds that a log says in words, line by line: `tps: 7,812`, `32ms/step`, `elapsed time per iteration (ms): 2345.6`.
-
-Names and units are read by the grammar of table headers. What that does not understand is named, and never guessed.
-"""
+"""Speeds that the lines of a log say in words: the figures that several lines say, and questions about the others."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slowstep.audit.read.columns import Column, column, figure
 from slowstep.audit.read.courses import middle
 from slowstep.audit.read.line_sources import LineSources, StepCount, far_apart
 from slowstep.audit.read.midway import changed_midway
-from slowstep.audit.read.other_work import (
-    MESSAGE_BEFOREHAND,
-    OF_TRAINING,
-    PROGRAM,
-    evaluates,
-    evaluates_last,
-    prepares,
-)
-from slowstep.audit.read.several_speeds import PARTS, chosen
-from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
+from slowstep.audit.read.other_work import MESSAGE_BEFOREHAND, OF_TRAINING, PROGRAM, evaluates
+from slowstep.audit.read.several_speeds import chosen
+from slowstep.audit.read.spoken_lines import SPEEDS, WHOSE, SpokenFigure, said_in
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import QUESTIONS
-
-LETTER = r"(?:[kKMB](?![A-Za-z]))?"
-NUMBER = (
-    rf"(?<![\w.,/-])(?<!\d:)(\d(?:[\d,_]{{0,20}}\d)?(?:\.\d{{1,12}})?(?:[eE][-+]?\d{{1,3}})?{LETTER})(?![\d:]|[.,]\d)"
-)
-"""A number, perhaps with a letter for thousands, and no time of day or version."""
-
-WITH_UNIT = re.compile(
-    rf"{NUMBER}\s?((?:[kKMB] )?[A-Za-zµ]{{1,12}}(?:\s?(?:/|(?i:per)\b)\s?[A-Za-z]{{1,12}}){{1,2}})(?![\w/])"
-)
-"""A number with a unit of its own, `31ms/step`."""
-
-BEFORE = re.compile(r"([A-Za-z][\w-]{0,40})['\"]?(?:\s{0,3}[:=]\s{0,9}|\s{1,3})$")
-"""The word before a number, which names it: `total: 0.81 s/iter`."""
-
-NEAR = 80
-"""The characters before a number that hold its name."""
-
-NAMELESS = column("", set())
-"""What a number holds that says it by its unit alone."""
-
-ASSIGNED = re.compile(r"['\"]?\s{0,3}[:=]")
-BARE_NUMBER = re.compile(
-    rf"\s{{1,3}}\d[\d,.]{{0,20}}{LETTER}"
-    r"(?=\s{0,3}(?:$|[,;|]|[A-Za-z][\w/.-]{0,40}['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})[-+]?\d))"
-)
-"""What stands behind the name of a number: a sign, or a number with nothing or with the next name behind it."""
-
-SPEED_WORDS = re.compile(
-    r"speed|throughput|rate|pace|time|took|av(?:era)?g|mean|perf|total|curr|running", re.IGNORECASE
-)
-"""Words before a number that belongs to the unit behind it, whatever follows: `speed 412 tok/s 8`."""
 
 COUNTER = re.compile(r"((?:iter|iteration|it|step|epoch|ep|batch)[-_ ]?)\d+", re.IGNORECASE)
 """A name that only counts: `iter12`. Another number in a name may be that of one of several things."""
-
-GROUPED = re.compile(r"(?<=[:=] )\d{1,3}(?: \d{3})+(?=\s*(?:[,;|]|$))")
-"""A number whose thousands are parted by spaces."""
-
-A_PART = re.compile(rf"{PARTS}(?:[_-]?time)?", re.IGNORECASE)
-"""Names of what is only a part of a step."""
-
-OF_PARTS = ("step", "pass", "time", "wait")
-PART_BEFORE = re.compile(
-    rf"(?:^|[^A-Za-z])(?P<name>(?P<part>{A_PART.pattern}) (?:{'|'.join(OF_PARTS)}))['\"]?\s{{0,3}}[:=]\s{{0,9}}$",
-    re.IGNORECASE,
-)
-"""The name of a part in two words, before its number: `opt step: 0.03 s/iter`."""
-
-OPTIMIZER = re.compile(r"opt(?:im(?:i[sz]er)?)?", re.IGNORECASE)
-"""What takes a step that is the whole one, unless other parts of it stand beside it."""
-
-NAMED = re.compile(
-    r"(?P<name>[A-Za-z#][\w#./-]{0,40}(?: [A-Za-z][\w/.-]{0,20}){0,5}(?: ?\([^()\n]{1,20}\))?)['\"]?"
-    r"(?:\s{0,3}[:=]\s{0,9}(?P<quote>['\"])?|\s{1,3})(?P<number>" + NUMBER + r")(?!-\d\d-\d\d)"
-    r"(?:\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=])))?(?(quote)\s?(?P=quote))"
-)
-"""A number behind its name, `global batch size:   256` or `time 253.00ms`. In quotes nothing stands beside it."""
 
 BAR_WITH_TOTAL = re.compile(r"\bClass\s+Images\b|\d/\d+(?:\.\d+)?[kMGT]? \[\d")
 """A bar with a total, which says by its name what it is, and the columns of a validation."""
@@ -95,28 +28,6 @@ HINT = re.compile(
 )
 """What a line has that says a speed; most lines of most logs are looked at no further."""
 
-TOOK = re.compile(
-    rf"(?P<what>\d[\d,]{{0,12}} (?:steps|iterations|iters|batches|updates)|epoch (?:#|no\. ?)?\d{{1,6}}) "
-    rf"(?:took|in|done in|finished in|completed in) {NUMBER} ?(?P<unit>ms|s|secs?|seconds|min|minutes)\b",
-    re.IGNORECASE,
-)
-"""What took how long: `epoch 1 took 61.2 s`, `100 steps in 42.1 s`."""
-
-OF_SOMETHING_ELSE = re.compile(
-    r"(?<!time )(?<!duration )\b(?:of|for|after|before|from|in|during|at|to)(?: the)? \Z", re.IGNORECASE
-)
-"""The text before an epoch that is not itself what took a time: `Saving the checkpoint of epoch 1 took 3.4 s`."""
-
-OTHER_DEED = re.compile(
-    r"\b(?!(?:\w*trained|completed|finished|ended|processed|performed|executed|logged|elapsed|timed|measured|passed)\b)"
-    r"(?:[a-z]{2,20}ed|wrote|read|sent|built) (?:the )?\Z",
-    re.IGNORECASE,
-)
-"""What was done to the steps or the epoch behind it, other than training: `Scored 50 batches in 3.2 s`."""
-
-WHOSE = "is it of training, or of the evaluation that the line also speaks of?"
-WHOSE_WORK = "is it of training, or of what is done before it?"
-OF_ANOTHER_DEED = "is it of training?"
 WHETHER_OF_ALL = "is it the speed of the whole training?"
 OF_AN_EVALUATION = "it is of an evaluation"
 OF_OTHER_LINES = "is it of training, whose lines stand apart from these?"
@@ -126,29 +37,10 @@ OF_THE_START = re.compile(
 )
 """Words of a line that says the speed of a start, and so not that of a whole training."""
 
-MFU = re.compile(rf"{NUMBER}\s?% (?:[a-z]+\d* )?(?P<what>[MH]FU)\b", re.IGNORECASE)
-"""A utilisation whose name stands behind it: `56.8% bf16 MFU`."""
-
 DIGITS = re.compile(r"\d+")
 
 LONGEST = 1_000
 """The characters of a line that are looked at."""
-
-WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
-"""The place in a name where another word begins, as in `CurrSamplesPerSec`."""
-
-SPEEDS = re.compile(r"seconds_per_(step|sample|token|epoch)|(steps|samples|tokens)_per_second(_per_device)?")
-BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")
-"""Figures that are read beside a speed. Others, such as seconds in all, grow as training goes on."""
-
-STEP_AVERAGE = re.compile(r"step_avg|avg_step", re.IGNORECASE)
-"""The mean time of a step, whose unit stands behind it: `step_avg:78.40ms`."""
-
-ASKED = ("time", "duration", "speed", "throughput", "sps")
-"""Names of speeds that could mean several things."""
-
-OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
-"""What a line of torchtitan holds, which says tokens a second of each device as `tps`, or `wps` before."""
 
 OF_AGENTS = re.compile(
     r"\b(?:surrogate|episod\w*|ep_rew\w*|mean[ _]reward|collection:|env(?:ironment)?s?[ _]?(?:steps|frames))",
@@ -166,6 +58,9 @@ COUNTS_STEPS = re.compile(r"steps?\b", re.IGNORECASE)
 FEWEST = 2
 """The number of lines from which on a figure is that of the run."""
 
+Key = tuple[str, str]
+"""A quantity, and the name under which lines say it."""
+
 
 @dataclass
 class Spoken:
@@ -180,91 +75,124 @@ class Spoken:
     """How many steps its lines count; 0 if they count none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Said:
-    """A number that a line says."""
-
-    name: str
-    """The word before it; its unit if there is none."""
-    shown: str
-    known: tuple[str, str] | None = None
-    """The quantity and its number in the kit's own unit; None where that is not clear."""
-    question: str = ""
-    at: int = -1
-    """The number of its line."""
-
-
 def spoken_speeds(lines: Iterable[str]) -> Spoken:
     """Return the figures that several lines of training say, each as the median of its later half."""
-    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    unclear: dict[str, list[Said]] = {}
-    of_steps: set[tuple[str, str]] = set()
-    shown: dict[tuple[str, str], str] = {}
-    of_agents = 0
-    of_training: set[int] = set()
-    sources: dict[tuple[str, str], LineSources] = {}
-    steps = StepCount()
+    gathered = _Gathering()
     for i, line in enumerate(lines):
+        gathered.add(i, line)
+    return gathered.spoken()
+
+
+class _Gathering:
+    """What the lines of a log say of speeds, gathered line by line. `spoken` is asked for once, at the end."""
+
+    def __init__(self) -> None:
+        self._found: dict[Key, list[tuple[int, str]]] = {}
+        """For each speed: the number of each line that says it, and what that says."""
+        self._unclear: dict[str, list[SpokenFigure]] = {}
+        """Numbers that could mean several things, by their name."""
+        self._shown: dict[Key, str] = {}
+        """For each speed: the first words that say it and are not of a start."""
+        self._of_steps: set[Key] = set()
+        """The speeds that are said in `steps`, which could be those of an environment."""
+        self._of_agents = 0
+        """The lines of reinforcement learning."""
+        self._of_training: set[int] = set()
+        """The numbers of the lines that name training."""
+        self._sources: dict[Key, LineSources] = {}
+        self._steps = StepCount()
+
+    def add(self, i: int, line: str) -> None:
+        """Add a line with its number."""
         says_speed, of_evaluation, says_agents = _kind(DIGITS.sub("0", line))
-        of_agents += says_agents
-        if not says_speed:
-            continue
-        for said in _said_in(line[:LONGEST]):
+        self._of_agents += says_agents
+        for said in said_in(line[:LONGEST]) if says_speed else ():
             if of_evaluation and not (said.known or said.question == WHOSE):
                 continue
             if OF_TRAINING.search(PROGRAM.sub("", line)):
-                of_training.add(i)
-            if of_evaluation:
-                said = replace(said, known=None, question=OF_AN_EVALUATION)
-            if not said.known:
-                unclear.setdefault(_kept(said.name), []).append(replace(said, at=i))
+                self._of_training.add(i)
+            if said.known and not of_evaluation:
+                self._keep(said, *said.known, i, line)
                 continue
-            key = (said.known[0], _kept(said.name))
-            while found.get(key, [(-1, "")])[-1][0] == i:  # a line says it twice under one name
-                key = (key[0], f"{key[1]} again")
-            found.setdefault(key, []).append((i, said.known[1]))
-            if SPEEDS.fullmatch(key[0]):
-                steps.add(line, i)
-                sources.setdefault(key, LineSources()).add(line[:LONGEST])
-            if not OF_THE_START.search(line):
-                shown.setdefault(key, said.shown)
-            of_steps |= {key} if key[0] == "steps_per_second" and COUNTS_STEPS.search(said.shown) else set()
-    asked = dict.fromkeys(_beside_training(found, unclear, of_training), OF_OTHER_LINES)
-    asked |= {key: text for key, of in sources.items() if (text := of.question(key[0])) and key not in asked}
-    for key, question in asked.items():
-        said = Said(name=key[1], shown=shown.get(key, key[1]), question=question)
-        unclear.setdefault(key[1], [said] * len(found.pop(key)))
-    several = {key: [value for _, value in said] for key, said in found.items() if len({i for i, _ in said}) >= FEWEST}
-    asked = {name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}" for name, said in unclear.items()}
-    spoken = Spoken({}, {name: text for name, text in asked.items() if len(unclear[name]) >= FEWEST})
-    if not any(SPEEDS.fullmatch(quantity) for quantity, _ in several):
-        once = {
-            name: f"'{text}' in one line: {WHETHER_OF_ALL}"
-            for (of, name), text in shown.items()
-            if SPEEDS.fullmatch(of)
+            asked = replace(said, known=None, question=OF_AN_EVALUATION) if of_evaluation else said
+            self._unclear.setdefault(_kept(said.name), []).append(replace(asked, at=i))
+
+    def _keep(self, said: SpokenFigure, quantity: str, number: str, i: int, line: str) -> None:
+        """Keep a speed that a line says. A line may say it twice under one name."""
+        key = (quantity, _kept(said.name))
+        while self._found.get(key, [(-1, "")])[-1][0] == i:
+            key = (quantity, f"{key[1]} again")
+        self._found.setdefault(key, []).append((i, number))
+        if SPEEDS.fullmatch(quantity):
+            self._steps.add(line, i)
+            self._sources.setdefault(key, LineSources()).add(line[:LONGEST])
+        if not OF_THE_START.search(line):
+            self._shown.setdefault(key, said.shown)
+        if quantity == "steps_per_second" and COUNTS_STEPS.search(said.shown):
+            self._of_steps.add(key)
+
+    def spoken(self) -> Spoken:
+        """Return what all lines say together."""
+        self._doubt()
+        several = {
+            key: [value for _, value in said]
+            for key, said in self._found.items()
+            if len({i for i, _ in said}) >= FEWEST
         }
-        spoken.unclear = once | spoken.unclear
-    for key in of_steps & several.keys() if of_agents >= FEWEST else ():
-        spoken.questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
-    spoken.steps = steps.counted
-    courses: dict[str, list[str]] = {}
+        unclear = {
+            name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}"
+            for name, said in self._unclear.items()
+            if len(said) >= FEWEST
+        }
+        if not any(SPEEDS.fullmatch(quantity) for quantity, _ in several):
+            unclear = self._said_once() | unclear
+        questions = []
+        for key in self._of_steps & several.keys() if self._of_agents >= FEWEST else ():
+            questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
+        figures, asked = _figures_of(several)
+        return Spoken(figures, unclear, [*questions, *asked], self._steps.counted)
+
+    def _doubt(self) -> None:
+        """Turn speeds into questions whose lines may be of other work than the training, or of several trainings."""
+        asked = dict.fromkeys(_beside_training(self._found, self._unclear, self._of_training), OF_OTHER_LINES)
+        for key, sources in self._sources.items():
+            if key not in asked and (question := sources.question(key[0])):
+                asked[key] = question
+        for key, question in asked.items():
+            said = SpokenFigure(name=key[1], shown=self._shown.get(key, key[1]), question=question)
+            self._unclear.setdefault(key[1], [said] * len(self._found.pop(key)))
+
+    def _said_once(self) -> dict[str, str]:
+        """Return the speeds, by name, that may be said by one line alone, each with the question about it."""
+        return {
+            name: f"'{text}' in one line: {WHETHER_OF_ALL}"
+            for (quantity, name), text in self._shown.items()
+            if SPEEDS.fullmatch(quantity)
+        }
+
+
+def _figures_of(several: Mapping[Key, Sequence[str]]) -> tuple[dict[str, str], list[str]]:
+    """Return the figure of each quantity that several lines say, and the questions about them."""
+    figures: dict[str, str] = {}
+    questions: list[str] = []
+    courses: dict[str, Sequence[str]] = {}
     for quantity in dict.fromkeys(quantity for quantity, _ in several):
         by_name = {name: values for (of, name), values in several.items() if of == quantity}
         figure, question = chosen(TITLES.get(quantity, quantity), by_name)
-        spoken.figures |= {quantity: figure} if figure else {}
-        spoken.questions += [question] if question else []
+        figures |= {quantity: figure} if figure else {}
+        questions += [question] if question else []
         if figure and SPEEDS.fullmatch(quantity):
             courses[quantity] = next(values for values in by_name.values() if middle(values) == figure)
-    spoken.questions += changed_midway(courses)
-    spoken.questions += filter(None, (far_apart(TITLES[of], values) for of, values in [*courses.items()][:1]))
-    return spoken
+    questions += changed_midway(courses)
+    questions += filter(None, (far_apart(TITLES[of], values) for of, values in [*courses.items()][:1]))
+    return figures, questions
 
 
 def _beside_training(
-    found: Mapping[tuple[str, str], Sequence[tuple[int, str]]],
-    unclear: Mapping[str, Sequence[Said]],
+    found: Mapping[Key, Sequence[tuple[int, str]]],
+    unclear: Mapping[str, Sequence[SpokenFigure]],
     of_training: Collection[int],
-) -> list[tuple[str, str]]:
+) -> list[Key]:
     """Return the speeds of lines that stand all before or all behind those of training, and name no training.
 
     The lines of training say what could be several things, so that the others may be of other work.
@@ -291,130 +219,3 @@ def _kept(name: str) -> str:
     """Return the name under which numbers of several lines belong together."""
     found = COUNTER.fullmatch(name)
     return found[1] if found else name
-
-
-def _said_in(line: str) -> Iterator[Said]:
-    """Yield the speeds that a line says, and what may be one: first numbers with a unit, then those behind a name."""
-    line = GROUPED.sub(lambda match: match[0].replace(" ", ""), line)
-    said, rest = _with_units(line)
-    yield from said
-    if " in " in rest or "took" in rest:
-        yield from _took(rest)
-        rest = TOOK.sub(";", rest)
-    if "fu" in rest.lower():
-        yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
-    yield from _named(rest, line)
-
-
-def _with_units(line: str) -> tuple[list[Said], str]:
-    """Return the speeds that a line says with a unit of their own, and the line without them.
-
-    Parts of a step do not count. `opt step` is the whole one, unless another part of it stands in the line.
-    """
-    rest = line
-    whole: list[Said] = []
-    optimizers: list[Said] = []
-    has_parts = False
-    for match in WITH_UNIT.finditer(line):
-        name = BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if ratio(match[2]) else None
-        if not ratio(match[2]) or _is_name(line, match.end(), name[1] if name else ""):
-            continue
-        rest = rest.replace(match[0], ";")  # nothing before it is the name of what follows
-        bare = f"{match[2]}, in brackets" if line[: match.start()].endswith("(") else match[2]
-        two_words = name and name[1].lower() in OF_PARTS
-        part = PART_BEFORE.search(line, max(0, match.start() - NEAR), match.start()) if two_words else None
-        called = part["name"] if part else name[1] if name else bare
-        said = _said(called, f"{match[1]} {match[2]}", NAMELESS, match[0])
-        if A_PART.fullmatch(called) or (part and not OPTIMIZER.fullmatch(part["part"])):
-            has_parts = True
-        elif said and (said.question or SPEEDS.fullmatch(said.known[0])):
-            (optimizers if part else whole).append(_asked_whose(said, line[: match.start()]))
-    return (whole if has_parts else whole + optimizers), rest
-
-
-def _took(line: str) -> Iterator[Said]:
-    """Yield the speeds that a line says as the time of some steps or an epoch."""
-    for match in TOOK.finditer(line):
-        what = "epoch" if match["what"].lower().startswith("epoch") else match["what"]
-        said = _said(f"{what} took", f"{match[2]} {match['unit']}/{what}", NAMELESS, match[0])
-        before = line[: match.start()]
-        if said and not (what == "epoch" and OF_SOMETHING_ELSE.search(before) and not OF_TRAINING.search(before)):
-            other = OTHER_DEED.search(before)
-            yield replace(said, known=None, question=OF_ANOTHER_DEED) if other else _asked_whose(said, before)
-
-
-def _named(rest: str, line: str) -> Iterator[Said]:
-    """Yield the speeds whose unit is in their name, from the `rest` of a line without what was read before."""
-    for match in NAMED.finditer(rest):
-        name, number = match["name"], match["number"] + (match["unit"] or "")
-        held, question = _meaning(name)
-        if question:
-            yield Said(name=name, shown=f"{name} {number}", question=question)
-        elif held and not rest[match.end() : match.end() + 1].isalpha():
-            if held.name in PER_DEVICE and name.split(" ")[-1] in ("tps", "wps") and OF_EACH_DEVICE.search(line):
-                held = replace(held, name=f"{held.name}_per_device")
-            said = _said(name, number, held, f"{name} {number}")
-            if said:
-                yield _asked_whose(said, rest[: match.start("number")])
-
-
-def _asked_whose(said: Said, before: str) -> Said:
-    """Return what a number says, as a question if the text before it last speaks of an evaluation, or its name of work
-    that comes before training."""
-    question = WHOSE if evaluates_last(before) else WHOSE_WORK if prepares(said.name) else ""
-    return Said(name=said.name, shown=said.shown, question=question) if question else said
-
-
-def _of_a_log(question: str) -> str:
-    """Return a question without the advice on headers and cells, which a log has not."""
-    return question.split(" Write it in the header")[0]
-
-
-def _said_as(quantity: str, percent: str) -> Said:
-    return Said(name=quantity, shown=f"{percent}% {quantity}", known=(quantity, f"{percent}%"))
-
-
-def _said(name: str, cell: str, held: Column, shown: str) -> Said | None:
-    """Return what a number says; None if it says nothing, as `0 tok/s` of a start."""
-    try:
-        known = figure(cell, held)
-    except ValueError as error:
-        return (
-            None
-            if re.match(r"[0.,]*(?![\d.,])", cell)
-            else Said(name=name, shown=shown, question=_of_a_log(str(error)))
-        )
-    return Said(name=name, shown=shown, known=known) if known else None
-
-
-def _is_name(line: str, end: int, before: str) -> bool:
-    """Return whether a unit that ends there is the name of the number behind it.
-
-    The word `before` the number before it is that one's name then: `lr 0.0003 samples/s 412`.
-    """
-    other = before and not SPEED_WORDS.search(before)
-    return bool(ASSIGNED.match(line, end) or (other and BARE_NUMBER.match(line, end)))
-
-
-@functools.lru_cache(maxsize=4096)
-def _meaning(name: str) -> tuple[Column | None, str]:
-    """Return what a name holds, and the question if it could be several things; None and no question if no speed.
-
-    A name may be the path of a metric, `throughput/device/tokens_per_sec`, or follow other words, `step 10 tps`.
-    """
-    if STEP_AVERAGE.fullmatch(name):
-        return Column("timed", "seconds_per_step"), ""
-    *path, last = name.split("/")
-    of_device = any(part.lower() in DEVICES for part in path)
-    for part, shared in ((name, False), (last, of_device)):
-        words = WORD.sub(" ", part).replace("_", " ").strip().split(" ")
-        for start in range(len(words)):
-            held = column(" ".join(words[start:]), set())
-            if held.kind not in ("figure", "timed") or not (SPEEDS.fullmatch(held.name) or held.name in BESIDE):
-                continue
-            if shared and held.name in PER_DEVICE:
-                held = replace(held, name=f"{held.name}_per_device")
-            return (None, "") if shared and held.name.startswith(("steps", "seconds")) else (held, "")
-    last = words[-1].lower()
-    asked = held.kind in ("open", "timed") and last in ASKED and "data" not in name.lower()
-    return None, QUESTIONS[last] if asked else ""

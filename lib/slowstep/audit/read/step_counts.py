@@ -12,6 +12,9 @@ from slowstep.audit.read.courses import LOGGED, step_of
 OF_LOGS = "may count what was logged, and no steps of the optimizer: call it 'step' if it counts these."
 LEFT_OUT = "The time by the clock is left out"
 
+LAG, LAG_SHARE = 2.0, 0.1
+"""The steps by which one count may lag behind another of the same, and the share of all that these are at most."""
+
 
 def steps_along(
     counters: Sequence[int], header: Sequence[Cell], texts: Sequence[Sequence[str]]
@@ -43,10 +46,6 @@ def other_steps(counters: Sequence[int], header: Sequence[Cell], texts: Sequence
 
 def _name(cell: Cell) -> str:
     return bare(plain(cell[0])).replace(" ", "_")
-
-
-LAG, LAG_SHARE = 2.0, 0.1
-"""The steps by which one count may lag behind another of the same, and the share of all that these are at most."""
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> bool:

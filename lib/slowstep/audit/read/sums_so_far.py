@@ -29,7 +29,7 @@ SUMS = (*PER_EPOCH, "cost", "device_hours")
 """Figures that may be sums of all rows so far."""
 
 COUNTED = ("steps", "samples")
-"""Those that may also be planned before a run begins, and then are the same in each row."""
+"""Sums that may also be planned before a run begins, and then are the same in each row."""
 
 CERTAIN, GROWN = 9, 1.5
 """How often values rise without a fall, and by what ratio in all, where nothing but a sum does so."""

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.figures import COMMA, parse, says_spread
-from slowstep.audit.micro_batches import OF_STEPS, step_word
+from slowstep.audit.figures import parse
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
-from slowstep.audit.read.columns import (
-    MEASURED,
-    NOTHING,
-    ONLY_OUT_OF_MEMORY,
-    OUT_OF_MEMORY,
-    Column,
-    NoFigures,
-    Unreadable,
-    figure,
-    is_number,
-    plain,
-    text_of,
-)
+from slowstep.audit.read.columns import MEASURED, Column, figure, is_number, plain
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
@@ -34,7 +19,6 @@ from slowstep.audit.read.courses import (
     measured_in,
     repeat_key,
 )
-from slowstep.audit.read.device_cells import counted_devices
 from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
 from slowstep.audit.read.few_steps import STATISTIC, of_few
 from slowstep.audit.read.meanings import (
@@ -45,24 +29,22 @@ from slowstep.audit.read.meanings import (
     named_once,
     with_optimizer,
 )
-from slowstep.audit.read.measures import number
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.prose import unread_claims
 from slowstep.audit.read.remarks import apart_by_remarks
-from slowstep.audit.read.stated_cells import is_base, odd_ratios, stated
+from slowstep.audit.read.row_cells import read_row, shortened
+from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
+from slowstep.audit.read.stated_cells import odd_ratios
 from slowstep.audit.read.step_counts import other_steps, steps_along
 from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
-from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting, may_be_size
+from slowstep.audit.read.unknown_columns import is_word
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import BESIDE, TIMED
+from slowstep.audit.run import TIMED
 from slowstep.text.sentences import capitalised
 
 REPEATED_TO = 1.5
 """The ratio beyond which two figures are not taken for repeats of one measurement that nothing calls so."""
-
-LONGEST = 1_000
-"""The most characters of a name or a word of a row."""
 
 MANY = 5
 """The most columns that a message names."""
@@ -76,11 +58,6 @@ METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 
 OWN = ("named", "between", "at", "clock", "clocks", "course", "by_clock")
 """What a row holds only while its table is read."""
-
-TWICE = (
-    "this row has {} twice, {} and {}: which counts? Leave one column out, say in `columns` what it holds, or write "
-    "them as two rows if they are two runs"
-)
 
 
 def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -157,7 +134,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
-    found = _sizes([_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
+    found = _sizes([read_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
@@ -166,21 +143,13 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if counters:
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
         found = [row | {"clock": time} for row, time in zip(found, times, strict=True)]
-        texts = by_column(header, body)
-        found = courses_of(found, *steps_along(counters, header, texts), Path(source).stem)
-        by_epoch = bare(plain(header[counters[0]][0])) == EPOCH
-        by_clocks = "seconds_per_epoch" if by_epoch else "seconds_per_step"
-        doubt = other_steps(counters, header, texts)
-        found = [_midway(_timed_by_clock(read_sums(row, by_epoch), by_clocks, doubt)) for row in found]
-        found = found if by_epoch else [row | _rests_on(row.get("at", ())) for row in found]
+        found = _as_courses(found, counters, header, body, source)
     own = [{name: value for name, value in row.items() if name not in OWN} for row in _told_apart(found)]
-    if left_out and own and not any(row.get("by_clock") for row in found):
-        own[0] |= {"questions": [*own[0]["questions"], *(f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out)]}
-    if of_optimizer and own:
-        own[0] |= {"questions": [*own[0]["questions"], of_optimizer]}
     if own:
-        names = [plain(cell[0]) for cell in header]
-        own[0] |= {"questions": [*own[0]["questions"], *odd_ratios(names, held, by_column(header, body))]}
+        clocked = any(row.get("by_clock") for row in found)
+        asked = [f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out if not clocked] + [of_optimizer] * bool(of_optimizer)
+        asked += odd_ratios([plain(cell[0]) for cell in header], held, by_column(header, body))
+        own[0] |= {"questions": [*own[0]["questions"], *asked]}
         own[0] |= {"of_table": [of_evaluation], "left_out": names_of(evaluations, held, body)} if of_evaluation else {}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 
@@ -203,6 +172,23 @@ def _clocks(
         why = f"{plain(header[i][0])}: {body[0][i][0]} {CLOCK_LEFT_OUT}; write how long each run took, or the steps"
         raise Unreadable(source, *body[0][i][1:], why)
     return found
+
+
+def _as_courses(
+    rows: Sequence[dict[str, Any]],
+    counters: Sequence[int],
+    header: Sequence[Cell],
+    body: Sequence[Sequence[Cell]],
+    source: str,
+) -> list[dict[str, Any]]:
+    """Return the courses of the runs whose rows follow each other by the columns `counters`, each as one row."""
+    texts = by_column(header, body)
+    found = courses_of(rows, *steps_along(counters, header, texts), Path(source).stem)
+    by_epoch = bare(plain(header[counters[0]][0])) == EPOCH
+    by_clocks = "seconds_per_epoch" if by_epoch else "seconds_per_step"
+    doubt = other_steps(counters, header, texts)
+    found = [_midway(_timed_by_clock(read_sums(row, by_epoch), by_clocks, doubt)) for row in found]
+    return found if by_epoch else [row | _rests_on(row.get("at", ())) for row in found]
 
 
 def _timed_by_clock(row: dict[str, Any], quantity: str, doubt: str) -> dict[str, Any]:
@@ -336,103 +322,3 @@ def _joined(group: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
     same = {name: text for name, text in first["unknown"].items() if all(r["unknown"].get(name) == text for r in group)}
     return first | whole | {"unknown": same}
-
-
-def _row(
-    cells: Sequence[Cell], held: Sequence[Column], header: Sequence[Cell], source: str, at_row: int
-) -> dict[str, Any]:
-    labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
-    word = ""
-    unknown: dict[str, str] = {}
-    sizes: dict[str, str] = {}
-    beside: dict[str, float] = {}
-    remarks: list[str] = []
-    told: dict[str, str] = {}
-    bases = [one.name for (text, *_), one in zip(cells, held, strict=True) if one.kind == "stated" and is_base(text)]
-    for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
-        if one.kind == "label":
-            labels.append(plain(text))
-        elif one.kind == "factor" and plain(text) not in ("", "-"):
-            unknown[one.name] = plain(text)
-        elif one.kind in ("ignored", "open") and may_be_setting(plain(name), plain(text)):
-            unknown[plain(name)] = plain(text)
-        elif one.kind in ("ignored", "open") and may_be_size(plain(name), plain(text)):
-            sizes[shortened(plain(name))] = shortened(plain(text))
-        elif one.kind in ("ignored", "open") and is_word(plain(text)):
-            remarks.append(shortened(plain(text)))
-            told[shortened(plain(name))] = shortened(plain(text))
-        if one.kind in ("ignored", "open") and (value := number(plain(text))) is not None and math.isfinite(value):
-            beside[shortened(plain(name))] = value
-        if one.kind in ("label", "factor", "ignored"):
-            continue
-        setting = one.kind == "setting"
-        if counted := counted_devices(text, one):
-            text, device = counted
-            unknown |= {plain(name): device} if device else {}
-        try:
-            found = _setting(text, one) if setting else stated(text, one) if one.kind == "stated" else figure(text, one)
-            _keep(settings if setting else phases if one.kind == "phase" else figures, found)
-        except ValueError as error:
-            raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
-        measured = one.kind in MEASURED
-        word = step_word(f"{plain(name)} {plain(text)}") if found and found[0] in OF_STEPS else word
-        said = OUT_OF_MEMORY.search(plain(text)) if measured else ONLY_OUT_OF_MEMORY.fullmatch(plain(text))
-        failed, remarked = failed or (measured and bool(said)), remarked or (not setting and bool(said))
-        places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
-    label = shortened(" ".join(filter(None, labels))) or f"row {at_row}"
-    unknown = {shortened(name): shortened(text) for name, text in unknown.items()}
-    known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
-    known |= {
-        "named": any(labels),
-        "unknown": unknown,
-        "bases": bases,
-        "questions": [],
-        "beside": beside,
-        "remarks": remarks,
-        "told": told,
-        "sizes": sizes,
-        "with_spread": any(
-            says_spread(text) for (text, *_), one in zip(cells, held, strict=True) if one.kind in MEASURED
-        ),
-        "step_word": word,
-    }
-    known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
-    return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
-
-
-def shortened(text: str) -> str:
-    """Return a text that is shown again and again, without what is beyond its first characters."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-
-
-def _keep(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
-    """Keep what a cell says; ValueError if another cell of the row says something else about the same."""
-    if not found:
-        return
-    name, value = found
-    held, title = into.setdefault(name, value), (TITLES | BESIDE).get(name)
-    if held != value and not (title and parse(held).meets(parse(value))):
-        raise ValueError(TWICE.format(title or name, held, value))
-
-
-def _setting(cell: str, held: Column) -> tuple[str, Any] | None:
-    """Return the setting and value of a cell: a switch, a number or a word; None where none is given.
-
-    ValueError for a comma that could be a decimal point.
-    """
-    text = plain(cell)
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    if text.lower() in (*UNSET, *NOTHING):
-        return None
-    if re.fullmatch(r"\d+\.0+", text):  # as spreadsheets write whole numbers beside empty cells
-        text = text.partition(".")[0]
-    if COMMA.fullmatch(text):
-        parse(text)
-    if text.lower() in words:
-        return held.name, words[text.lower()]
-    for kind in (int, float):
-        try:
-            return held.name, kind(text.replace(",", ""))
-        except ValueError:
-            continue
-    return held.name, text

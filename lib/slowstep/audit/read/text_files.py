@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from slowstep.audit.read.cells import BORDER, DIVIDER
-from slowstep.audit.read.columns import Unreadable, encoding_of
+from slowstep.audit.read.source_text import Unreadable, encoding_of
 
 BEGINNING = 1 << 16
 """The number of bytes that are looked at."""

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.columns import Unreadable, text_of
+from slowstep.audit.read.source_text import Unreadable, text_of
 
 FIGURES = {
     "train_samples_per_second": "samples_per_second",

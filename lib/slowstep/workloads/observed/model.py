@@ -12,6 +12,9 @@ from slowstep_probe.changing.flags import sdpa_backend, tf32
 from slowstep_probe.changing.models import NUMBERS_OF_EXPERTS
 from slowstep_probe.observed import adapter_facts
 
+NO_ADAPTER = {"lora_r": None, "lora_dropout": None, "lora_target_modules": [], "lora_all_linear": False}
+"""The facts about adapters of a model that has none."""
+
 
 def model_facts(module: torch.nn.Module, checkpointed: int = 1) -> dict[str, Any]:
     """Return facts about weights, arithmetic, attention, recomputation and adapter.
@@ -25,10 +28,6 @@ def model_facts(module: torch.nn.Module, checkpointed: int = 1) -> dict[str, Any
         **(NO_ADAPTER | adapter_facts(module)),
         **sizes(module),
     }
-
-
-NO_ADAPTER = {"lora_r": None, "lora_dropout": None, "lora_target_modules": [], "lora_all_linear": False}
-"""The facts about adapters of a model that has none."""
 
 
 def sizes(module: torch.nn.Module) -> dict[str, int]:

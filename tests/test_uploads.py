@@ -17,12 +17,12 @@ def refused(one, *where):
         return connect(one, *where)
     print("SENT")
     raise OSError("no network in this test")
-from slowstep_probe.changing import unsent
+from slowstep_probe import uploads
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 EARLY
 patches, late = Patches(), LateImports()
-unsent.attach(patches, late)
+uploads.attach(patches, late)
 socket.socket.connect = socket.getaddrinfo = refused
 BODY
 print("went on")
