@@ -348,7 +348,7 @@ def test_a_change_explains_what_it_takes_away() -> None:
     by_chance = Left(least={"data": 0.3}, most={"data": 0.45})
     shares = [s.share.mean for s in waiting]
     for left, stays in ((part, [0.3]), (none, shares), (by_chance, shares)):
-        assert stays == [share for _, share in unexplained(waiting, [left], MINIMUM)]
+        assert stays == [one.least for _, one in unexplained(waiting, [left], MINIMUM)]
 
 
 def test_the_ordinary_time_between_phases_is_no_loss_that_stays() -> None:
@@ -371,7 +371,7 @@ def test_ordinary_time_is_that_of_each_step() -> None:
     line = replace(line, ordinary=0.2, ordinary_at_most=0.2)
     halved = Left(least={"other": 0.18}, most={"other": 0.19}, before={"other": 0.37}, steps=0.5)
 
-    assert [0.08] == [pytest.approx(stays) for _, stays in unexplained([line], [halved], MINIMUM)]
+    assert [0.08] == [pytest.approx(stays.least) for _, stays in unexplained([line], [halved], MINIMUM)]
     assert not gone(line, halved)
     assert gone(line, replace(halved, steps=1.0))
 
@@ -392,14 +392,14 @@ def test_what_the_adopted_run_is_seen_to_lose_stays_open() -> None:
     That says nothing of a change which is no part of what is adopted.
     """
     (line,) = found(other=0.3)
-    line = replace(line, ordinary=0.05, ordinary_at_most=0.2)
+    line = replace(line, ordinary=0.1, ordinary_at_most=0.2)
     halves = replace(
         verdict("freed_memory", math.log(1.5), left={"other": 0.27}),
         overrides={"freed_memory": "kept"},
         left_at_most={"other": 0.3},
         before={"other": 0.35},
     )
-    (itself,) = found(other=0.25)
+    (itself,) = found(other=0.15)
     both = {"freed_memory": "kept", "num_threads": 1}
     seen = Remaining(overrides=both, ratio=1.5, looked_at=["other"], suspects=[itself])
     of_another = replace(seen, overrides={"num_threads": 1})
@@ -407,7 +407,26 @@ def test_what_the_adopted_run_is_seen_to_lose_stays_open() -> None:
     assert [] == [one.phase for one in causes([halves], [line], MINIMUM) if one.phase == "other"]
     assert [] == [one.phase for one in causes([halves], [line], MINIMUM, of_another) if one.phase == "other"]
     (cause,) = [one for one in causes([halves], [line], MINIMUM, seen) if one.phase == "other"]
-    assert cause.ratio == pytest.approx(1 / (1 - itself.share.lower / 1.5))
+    assert cause.ratio == pytest.approx(1 / (1 - itself.share.mean / 1.5))
+
+
+def test_what_makes_everything_faster_explains_no_line_that_most_of_the_loss_stays_at() -> None:
+    """Freed memory kept makes an average of weights in numpy a third faster, and the line is what to mend.
+
+    A profile of few steps knows the line's share up to a factor, so that nearly nothing may stay of it.
+    """
+    (line,) = found(other=0.6)
+    line = replace(line, ordinary=0.0, ordinary_at_most=0.45)
+    kept = replace(
+        verdict("freed_memory", math.log(1.35), left={"other": 0.27}),
+        left_at_most={"other": 0.3},
+        before={"other": 0.6},
+    )
+    first, second = causes([kept], [line], MINIMUM)
+
+    assert (first.phase, second.factor) == ("other", "freed_memory")
+    assert first.ratio == line.ratio
+    assert "supported changes take a part of it away, and about 21 % of today's time stays" in first.text
 
 
 def test_a_loss_that_another_change_uncovers_is_none_that_the_first_leaves() -> None:
@@ -775,11 +794,11 @@ def test_what_a_change_elsewhere_leaves_most_of_has_its_size_of_today() -> None:
 
     assert (first.phase, second.factor) == ("evaluate", "precision")
     assert first.ratio == evaluating.ratio == pytest.approx(1 / 0.54, rel=1e-3)
-    assert "25 % of today's time stays at least" in first.text
+    assert "about 25 % of today's time stays" in first.text
     assert "Without all of it the run would be +85 %" in first.text
     assert "without it the run would be about +85 % faster" in first.headline
-    assert "Without what stays the run would be +33 %" in first.still_open
-    assert "without what stays of it the run would be about +33 % faster" in more_lost([first], faster_by(0.2))
+    assert "Without what stays the run would be +34 %" in first.still_open
+    assert "without what stays of it the run would be about +34 % faster" in more_lost([first], faster_by(0.2))
     assert more_lost([first], faster_by(0.38)) == ""
 
 

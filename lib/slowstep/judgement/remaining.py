@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slowstep.judgement.suspects import Left, Suspect
+from slowstep.judgement.suspects import Left, Stays, Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import PHASES
 
@@ -47,5 +47,6 @@ class Remaining:
         changed run's steps do not decide.
         """
         known = set(self.looked_at) - {s.phase for s in self.perhaps}
-        seen = dict.fromkeys(known, 0.0) | {s.phase: s.share.lower / self.ratio for s in self.suspects}
+        lost = {s.phase: Stays(s.share.lower / self.ratio, s.share.mean / self.ratio) for s in self.suspects}
+        seen = dict.fromkeys(known, Stays(0.0, 0.0)) | lost
         return replace(v.leaves, seen=seen) if self.holds(v) else v.leaves

@@ -20,7 +20,7 @@ stays "unexplained"; it is never blamed on a factor that happens to be listed.
 
 from slowstep.judgement.suspects.find import perhaps_suspects, suspects
 from slowstep.judgement.suspects.in_passes import LOOP
-from slowstep.judgement.suspects.left import LITTLE, Left, eased, gone, unexplained
+from slowstep.judgement.suspects.left import LITTLE, Left, Stays, eased, gone, mostly_stays, unexplained
 from slowstep.judgement.suspects.lost import lost
 from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect, function_at
 
@@ -30,11 +30,13 @@ __all__ = [
     "PASSES",
     "TRAINS_NOTHING",
     "Left",
+    "Stays",
     "Suspect",
     "eased",
     "function_at",
     "gone",
     "lost",
+    "mostly_stays",
     "perhaps_suspects",
     "suspects",
     "unexplained",

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from slowstep.judgement.suspects.suspect import Suspect
 from slowstep.judgement.throughput import speed_up
 
 LITTLE = 0.5
 """The most that a change which takes a loss away may leave of it, as a share of the least that the phase loses."""
+
+MOST_LEFT = 0.5
+"""Changes leave most of a phase's lost time if this part of it stays; they are not its cause then."""
+
+
+class Stays(NamedTuple):
+    """The part of a loss that changes leave, as a share of the baseline's wall time for the same samples, 0 to 1."""
+
+    least: float
+    """The least that is certainly left."""
+    likely: float
+    """The estimate of what is left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +38,19 @@ class Left:
     absence of a loss after proves nothing."""
     steps: float = 1.0
     """The steps that the changed run takes for what the baseline does in one."""
-    seen: Mapping[str, float] = field(default_factory=dict)
-    """What is certainly lost with all that is adopted, this change among it, where a profile of that tells it."""
+    seen: Mapping[str, Stays] = field(default_factory=dict)
+    """What is lost with all that is adopted, this change among it, where a profile of that tells it."""
 
-    def least_of(self, suspect: Suspect) -> float:
-        """Return the least that is left of what a suspect loses: of what is seen, no more than this change leaves."""
-        if suspect.phase in self.seen:
-            return max(0.0, min(self.seen[suspect.phase], self.most_of(suspect)))
-        return max(0.0, self.least[suspect.phase] - suspect.ordinary_at_most * self.steps)
+    def of(self, suspect: Suspect) -> Stays:
+        """Return what is left of what a suspect loses: of what is seen, no more than this change leaves."""
+        most = self.most_of(suspect)
+        if seen := self.seen.get(suspect.phase):
+            return Stays(*(max(0.0, min(share, most)) for share in seen))
+        least = self.least[suspect.phase]
+        middle = (least + self.most.get(suspect.phase, least)) / 2
+        return Stays(
+            max(0.0, least - suspect.ordinary_at_most * self.steps), max(0.0, middle - suspect.ordinary * self.steps)
+        )
 
     def most_of(self, suspect: Suspect) -> float:
         """Return the most that is left of what a suspect loses; all of the time if that is not known."""
@@ -40,13 +58,25 @@ class Left:
         return 1.0 if most is None else most - suspect.ordinary * self.steps
 
 
-def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) -> list[tuple[Suspect, float]]:
-    """Return the suspects that no change takes away, each with the share of the wall time that stays at best.
+def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) -> list[tuple[Suspect, Stays]]:
+    """Return the suspects that no change takes away, each with what stays of it.
 
-    `left` says what each supported change leaves.
+    Something worth a gain of `minimum` certainly stays of them, or most of the loss does, as far as can be told. `left`
+    says what each supported change leaves.
     """
-    stays = [(s, min([s.share.mean, *(one.least_of(s) for one in left if eased(s, one))])) for s in found]
-    return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
+    stays = [(s, _best_of(s, [one.of(s) for one in left if eased(s, one)])) for s in found]
+    return [(s, one) for s, one in stays if speed_up(one.least) - 1 >= minimum or mostly_stays(s, one)]
+
+
+def mostly_stays(suspect: Suspect, stays: Stays) -> bool:
+    """Return whether changes leave most of a loss, as far as can be told."""
+    return stays.likely >= MOST_LEFT * suspect.share.mean
+
+
+def _best_of(suspect: Suspect, left: Sequence[Stays]) -> Stays:
+    """Return what stays of a loss with the change that leaves the least of it; all of the loss without changes."""
+    shares = zip(*left, [suspect.share.mean] * 2, strict=True)
+    return Stays(*map(min, shares))
 
 
 def met(suspect: Suspect, left: Left) -> bool:

@@ -18,7 +18,7 @@ from slowstep.judgement.explaining import (
 )
 from slowstep.judgement.nodes import against_first, slow_nodes
 from slowstep.judgement.remaining import Remaining
-from slowstep.judgement.suspects import Suspect, unexplained
+from slowstep.judgement.suspects import Stays, Suspect, unexplained
 from slowstep.judgement.verdict import Verdict
 from slowstep.judgement.verdicts_together import best_levels
 from slowstep.wording.causes.cause import Cause
@@ -55,7 +55,7 @@ def causes(
 
 
 def _of_phases(
-    open_ones: Sequence[tuple[Suspect, float]],
+    open_ones: Sequence[tuple[Suspect, Stays]],
     changes: Sequence[Verdict],
     limits: Sequence[Verdict],
     verdicts: Sequence[Verdict],
@@ -63,10 +63,10 @@ def _of_phases(
 ) -> tuple[list[Cause], Sequence[Verdict], Sequence[Verdict]]:
     """Return the causes of phases with lost time, and the changes and limits that belong to none of them.
 
-    `open_ones` holds each phase with the share of today's time that it loses whatever is changed. A phase stands with
-    the supported changes that take a part of its loss away, and with the limit that a diagnostic change shows. A change
-    that takes a good part of a loss names it, unless it is shown to take less than half. A loop in Python and its way
-    back through the backward pass are one loss.
+    `open_ones` holds each phase with what it still loses under the supported changes. A phase stands with the supported
+    changes that take a part of its loss away, and with the limit that a diagnostic change shows. A change that takes a
+    good part of a loss names it, unless it is shown to take less than half. A loop in Python and its way back through
+    the backward pass are one loss.
     """
     found, unchanged = list[Cause](), dict[str, Suspect]()
     for suspect, stays in open_ones:
@@ -79,7 +79,7 @@ def _of_phases(
             found.append(undecided_cause(suspect, likely))
         else:
             found.append(phase_cause(suspect, stays, verdicts, limit))
-            if stays >= suspect.share.mean:
+            if stays.least >= suspect.share.mean:
                 unchanged[suspect.phase] = suspect
         changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
     return with_ways_back(found, unchanged), changes, limits

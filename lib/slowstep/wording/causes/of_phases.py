@@ -9,7 +9,7 @@ from slowstep.factors import Meaning
 from slowstep.judgement.explaining import fits, names, not_reached, relieving, was_tried
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.shares import together
-from slowstep.judgement.suspects import LOOP, PASSES, Suspect, function_at
+from slowstep.judgement.suspects import LOOP, PASSES, Stays, Suspect, function_at, mostly_stays
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Verdict
 from slowstep.text.numbers import percent
@@ -19,9 +19,6 @@ from slowstep.wording.causes.cause import MOST_SHOWN, Cause
 from slowstep.wording.causes.of_changes import also, costs, factor_cause, no_more_than, taken_by
 from slowstep.wording.lost import consists, gain_without, takes
 from slowstep.wording.words import effect, share, share_span
-
-MOST_LEFT = 0.5
-"""Changes leave most of a phase's lost time if this part of it stays; they are not its cause then."""
 
 
 def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
@@ -38,7 +35,7 @@ def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
 
 def cause_in_part(
     suspect: Suspect,
-    stays: float,
+    stays: Stays,
     parts: Sequence[Verdict],
     verdicts: Sequence[Verdict],
     limit: Verdict | None,
@@ -50,14 +47,16 @@ def cause_in_part(
     """
     beyond, after = _beyond(suspect, verdicts, limit, parts), _changed(parts, remaining)
     best, *others = sorted(parts, key=lambda v: -v.gain)
-    loses = f"With {after} the run still loses at least {share(stays)} of today's time in {phase_named(suspect.phase)}."
+    at_least = f"at least {share(stays.least)} of today's time"
+    loses = f"With {after} the run still loses {at_least} in {phase_named(suspect.phase)}."
     lost = _lost(suspect, suspect.ratio)
     still_open = f"{lost} {loses} {beyond}"
     if names(best, suspect.ratio):
         text = f"{costs(best, [suspect])}{also(others)} {loses} {beyond}"
         cause = factor_cause(best, max(suspect.ratio, best.effect.ratio), text)
         return replace(cause, phase=suspect.phase, still_open=still_open)
-    headline = _headline(suspect, "what stays of it", speed_up(stays))
+    left = speed_up(stays.likely)
+    headline = _headline(suspect, "what stays of it", left)
     return Cause(
         factor=None,
         phase=suspect.phase,
@@ -66,7 +65,7 @@ def cause_in_part(
         share=suspect.share,
         headline=headline,
         still_open=still_open,
-        left=(speed_up(stays), headline),
+        left=(left, headline),
     )
 
 
@@ -77,16 +76,17 @@ def _changed(parts: Sequence[Verdict], remaining: Remaining | None) -> str:
     return "that change" if len(parts) == 1 else "these changes"
 
 
-def phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], limit: Verdict | None) -> Cause:
+def phase_cause(suspect: Suspect, stays: Stays, verdicts: Sequence[Verdict], limit: Verdict | None) -> Cause:
     """Return the cause of a phase whose loss no change explains; changes that do more may take a part of it away.
 
     Where they leave most of it, its size is that of today: they make it faster, as they do other time, and are not what
     it is lost by.
     """
     beyond = _beyond(suspect, verdicts, limit)
-    eased_in_part, whole = stays < suspect.share.mean, stays >= MOST_LEFT * suspect.share.mean
+    eased_in_part = stays.least < suspect.share.mean
+    whole = mostly_stays(suspect, stays)
     if eased_in_part:
-        explained = f"supported changes take a part of it away, and {share(stays)} of today's time stays at least"
+        explained = f"supported changes take a part of it away, and about {share(stays.likely)} of today's time stays"
     else:
         relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in relieving(suspect, verdicts))
         explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
@@ -94,7 +94,7 @@ def phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], lim
             explained = "no change that acts on it was reached"
         elif not _some_were_tried(verdicts):  # measuring goes on, or there was no time
             explained = "no change was tried so far"
-    left = speed_up(stays)
+    left = speed_up(stays.likely)
     what_stays = f"{_lost(suspect, left, f', and {explained}', 'what stays')} {beyond}"
     today = (
         f"{_lost(suspect, suspect.ratio, f', and {explained}', 'all of it' if eased_in_part else 'that time')} {beyond}"
