@@ -831,6 +831,21 @@ def test_a_trial_knows_how_many_devices_it_trains_on(devices: list[str], known: 
     assert warmed_up(answering([0.03] * 3, devices=devices)).record.observed.get("devices") == known
 
 
+@pytest.mark.parametrize(
+    ("waits", "facts", "known"),
+    [
+        (2.5, {}, 2.5),
+        (0.1, {"world_size": 2}, 4.0 + 3.0),  # the first step of several ranks is over before they are ready
+        (0.0, {}, 4.0 + 3.0),  # it was fetched before
+    ],
+)
+def test_a_trial_knows_how_long_it_waited_for_its_first_batch(waits: float, facts: dict, known: float) -> None:
+    """Loader workers start then: it takes as long each time that they do, at the most."""
+    record = warmed_up(answering([3.0, 0.03, 0.03], facts, waits)).record
+
+    assert record.first_wait == pytest.approx(known)
+
+
 @pytest.mark.parametrize(("alone", "grows", "goes_on"), [(False, 1, False), (False, 0, True), (True, 1, True)])
 def test_a_device_that_is_too_full_for_two_is_no_slow_arm(alone: bool, grows: int, goes_on: bool) -> None:
     """An allocator that frees what it kept and tries again waits for the device. Alone, that is the arm's own cost."""
