@@ -33,7 +33,7 @@ from slowstep_probe.trial import profiling as profiling_module
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import Run
 from slowstep_probe.trial.profiling import Profiling, covered
-from slowstep_probe.trial.stack_sampler import RING, Places, Seen, place_of, placed
+from slowstep_probe.trial.stack_sampler import RING, Places, StackLook, place_of, placed
 from workloads_for_tests import Raises
 
 
@@ -380,13 +380,13 @@ def test_a_line_that_calls_what_trains_says_what_runs_there() -> None:
     own loop says enough."""
     fit, own = ("train.py:9 in <module>", True), ("data.py:3 in __getitem__", True)
     looks = {
-        Seen(0, *fit, "PIL/ImageFile.py in load"): 50,
-        Seen(0, *fit): 5,
-        Seen(0, *own, "PIL/ImageFile.py in load"): 20,
-        Seen(1, *fit, "fastai/learner.py in one_batch"): 5,
-        Seen(1, *fit, "fastai/layers.py in forward"): 5,
-        Seen(1, *fit, "timm/layers/norm.py in forward"): 5,
-        Seen(1, *fit): 10,
+        StackLook(0, *fit, "PIL/ImageFile.py in load"): 50,
+        StackLook(0, *fit): 5,
+        StackLook(0, *own, "PIL/ImageFile.py in load"): 20,
+        StackLook(1, *fit, "fastai/learner.py in one_batch"): 5,
+        StackLook(1, *fit, "fastai/layers.py in forward"): 5,
+        StackLook(1, *fit, "timm/layers/norm.py in forward"): 5,
+        StackLook(1, *fit): 10,
     }
     found = placed(Counter(looks), ["data", "forward"])
 
@@ -401,11 +401,11 @@ def test_a_model_that_is_run_without_training_is_told_by_the_line_that_runs_it()
     """Its own lines are those of training as well. A line that calls a whole training says no more than they do."""
     within, acts, fit = "net.py:9 in forward", "ppo.py:50 in collect", "ppo.py:90 in <module>"
     looks = {
-        Seen(0, within, True, caller=acts): 50,
-        Seen(1, within, True, caller="ppo.py:70 in update"): 20,
-        Seen(2, within, True, caller=fit): 10,
-        Seen(1, fit, True): 5,
-        Seen(3, fit, True): 5,
+        StackLook(0, within, True, caller=acts): 50,
+        StackLook(1, within, True, caller="ppo.py:70 in update"): 20,
+        StackLook(2, within, True, caller=fit): 10,
+        StackLook(1, fit, True): 5,
+        StackLook(3, fit, True): 5,
     }
     found = placed(Counter(looks), ["evaluate", "forward", "evaluate", "data"])
 

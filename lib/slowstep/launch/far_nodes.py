@@ -13,7 +13,7 @@ from typing import Any
 
 from slowstep.factors import Arm
 from slowstep.nodes.current import session_of
-from slowstep.nodes.member import Member, NodeFailed, why_ended
+from slowstep.nodes.member import JoinedNode, NodeFailed, why_ended
 from slowstep.nodes.session import Session
 from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
@@ -32,7 +32,7 @@ class FarNodes:
         self._session, self.group = session, group
         self._numbers = numbers
         """The numbers of these nodes in the session."""
-        self._members: list[Member] = []
+        self._members: list[JoinedNode] = []
         """The nodes that were told to start. One that leaves and joins again knows nothing of the launch."""
         self._launch = session.name_launch() if session else ""
         self._lines: list[Wire] = []
