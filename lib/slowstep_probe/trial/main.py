@@ -78,7 +78,8 @@ from slowstep_probe.weights import on_device
 T = TypeVar("T")
 
 EARLY = 4
-"""The steps after whose each it is looked at whether random numbers were drawn."""
+"""The steps after whose each models are changed that are known since, and it is looked whether random numbers were
+drawn."""
 
 
 def main(wire: Wire, launch: Mapping[str, Any]) -> None:
@@ -248,9 +249,9 @@ class Trial:
             if self.looking and then is not Then.CLOSE:
                 self.worker_stacks.begin(self.probe.workers.pids)
             if self.changes and self.schedule.all_trained <= EARLY:
-                self.changes.after_early_step()
                 if self.schedule.all_trained == 1:
                     self.changes.after_first_step()
+                self.changes.after_early_step()
             if then is not Then.CLOSE:
                 self._go_on(then)
                 return
