@@ -359,3 +359,17 @@ def test_a_job_on_fewer_devices_pays_for_fewer(left: int, cost: float, job: Sett
 
     assert cost == pytest.approx(after.cost(3600.0) / before.cost(3600.0))
     assert after.seconds == pytest.approx(before.seconds, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("observed", "paid"),
+    [
+        ({"device": "cuda", "devices": 8}, 8),  # nn.DataParallel, or a pipeline within one process
+        ({"device": "cuda", "devices": 1, "world_size": 2}, 1),
+        ({"device": "cuda", "world_size": 2}, 2),  # a record that does not tell the devices
+        ({"device": "cpu", "world_size": 2}, 1),
+    ],
+)
+def test_each_device_is_paid_for_once(observed: dict[str, object], paid: int, job: Settings) -> None:
+    """One process may train on several devices, and several processes on one."""
+    assert project(job, measured(*EVEN_BLOCKS, **observed), None).devices == paid

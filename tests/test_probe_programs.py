@@ -16,9 +16,11 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from recording import HandClock, record
+from slowstep.judgement.losses import LEARNED
 from slowstep_probe import devices
 from slowstep_probe.by_identity import identity
 from slowstep_probe.observed import observed
+from slowstep_probe.probe.learning_rates import relative_to_full
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.probe.step_ends import StepEnds
 
@@ -279,19 +281,45 @@ def test_learning_rates_are_told_beside_the_losses(rate: Callable[[int], float],
     assert len(found.steps.losses.first) == 3
 
 
-@pytest.mark.parametrize(("now", "relative"), [(1e-5, 1.0), (1e-8, 1e-3)])
-def test_a_learning_rate_is_relative_to_that_of_its_own_group(now: float, relative: float) -> None:
-    """The optimizer's default is that of no group here; a loop may warm up by its own code, without a schedule."""
+@pytest.mark.parametrize(
+    ("set_to", "relative"),
+    [
+        ([1e-5] * 3, [1.0] * 3),
+        ([1e-8, 2e-8, 3e-8], [1e-3, 2e-3, 3e-3]),  # a warm-up
+        ([1e-8] * 3, [1.0] * 3),  # what the optimizer was made with was never meant
+        ([2e-8, 2e-8, 1e-8], [1.0, 1.0, 0.5]),
+    ],
+)
+def test_a_learning_rate_is_relative_to_that_of_its_own_group(set_to: list[float], relative: list[float]) -> None:
+    """The optimizer's default is that of no group here; a loop may set rates by its own code, without a schedule."""
     model = nn.Linear(3, 1)
 
     def train() -> None:
         optimizer = torch.optim.AdamW([{"params": model.parameters(), "lr": 1e-5}])
-        optimizer.param_groups[0]["lr"] = now
-        for inputs in for_ever(batches()):
+        for inputs, now in zip(for_ever(batches()), [*set_to, 1.0], strict=False):
+            optimizer.param_groups[0]["lr"] = now
             model(inputs).square().mean().backward()
             optimizer.step()
 
-    assert watched(train, 3).steps.rates.first == pytest.approx([relative] * 3)
+    assert watched(train, 3).steps.rates.first == pytest.approx(relative)
+
+
+@pytest.mark.parametrize(
+    ("rates", "scheduled", "learns"),
+    [
+        ([step / 4000 for step in range(64)], True, False),  # early in a long warm-up, be it by a schedule
+        ([step / 4000 for step in range(64)], False, False),  # or by a loop
+        ([2e-4] * 64, True, False),  # the first stage of a warm-up that rises from epoch to epoch
+        ([0.0] * 64, False, False),
+        ([0.01] * 64, False, True),
+        ([0.01, 0.0] * 32, False, True),  # steps that a scaler leaves out
+        ([1e-3 * 0.99**step for step in range(64)], True, True),  # a schedule of rates as such: it falls
+        ([min(step, 30) / 1e5 for step in range(64)], True, True),  # its warm-up is over
+    ],
+)
+def test_a_rate_that_rises_no_longer_is_the_full_one(rates: list[float], scheduled: bool, learns: bool) -> None:
+    """Losses of steps that hardly learn show nothing, and those of a program that sets rates as such do."""
+    assert learns == (sum(relative_to_full(rates, scheduled)) >= LEARNED)
 
 
 def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:

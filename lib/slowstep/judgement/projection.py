@@ -63,8 +63,13 @@ class Projection:
 
 
 def devices(trial: TrialRecord) -> int:
-    """Return the number of devices that a trial trains on: one for each of its processes. A host counts as one."""
-    return ranks_of(trial.observed) if trial.observed.get("device") == "cuda" else 1
+    """Return the number of devices that a trial trains on. A host counts as one.
+
+    A process may train on several, and several processes on one. In records that do not tell it each process has one.
+    """
+    if trial.observed.get("device") != "cuda":
+        return 1
+    return int(trial.observed.get("devices") or ranks_of(trial.observed))
 
 
 def unknown(settings: Settings, noise: ComparisonRecord) -> str:

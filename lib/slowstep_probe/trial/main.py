@@ -71,6 +71,7 @@ from slowstep_probe.trial.profiling import ANNOTATION, PROFILES_ITSELF, Profilin
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
+from slowstep_probe.trial.step_hooks import StepHooks
 from slowstep_probe.trial.told import NotTestable, told
 from slowstep_probe.trial.update_calls import own_weights
 from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
@@ -175,6 +176,7 @@ class Trial:
         )
         self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
         self.changes: Changes | None = None
+        self.step_hooks = StepHooks()
         self.ready = self.met = False
         self.profiling: tuple[Profiling, Profile] | None = None
         self.profiles_itself = False
@@ -195,6 +197,7 @@ class Trial:
         patches = Patches()
         size = self.rank.size if self.rank else 0
         Meeting(self.launch.meeting, size, self.address).attach(patches)
+        self.step_hooks.attach(patches)
         if self.rank is not None:
             self.collectives.attach(patches)
             self.exchange.attach(patches)
@@ -372,7 +375,8 @@ class Trial:
                 self._begin(request)
                 return
             if isinstance(request, Profile):
-                self.looking = (Places(self.probe.tape.last_mark, partial(own_weights, self.probe)), request)
+                weights = partial(own_weights, self.probe)
+                self.looking = (Places(self.probe.tape.last_mark, weights, self.step_hooks.codes), request)
                 self._begin(Run(steps=request.looks))
                 self.worker_stacks.begin(self.probe.workers.pids)
                 self.looking[0].begin()
