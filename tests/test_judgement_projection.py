@@ -246,6 +246,14 @@ def test_batches_that_happen_to_be_long_mislead_no_one(job: Settings) -> None:
     assert unknown.parts["training steps"] == pytest.approx(750.0)
 
 
+def test_it_is_said_whose_samples_are_counted_where_a_step_draws_from_several_loaders(job: Settings) -> None:
+    """Another loader's samples given as `job.samples` would make the job another one."""
+    several = project(job, measured(*EVEN_BLOCKS, loaders_of_step=2), EventRecord(seconds={}))
+
+    assert "of the 2 loaders that a step draws from" in several.assumed
+    assert "loaders" not in project(job, EVEN, EventRecord(seconds={})).assumed
+
+
 def test_the_steps_of_an_epoch_are_the_loaders(job: Settings) -> None:
     """Where a trial has seen the loader's length, it counts: packing and a dropped batch make other numbers."""
     assert project(job, EVEN, None).steps == 750

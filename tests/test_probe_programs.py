@@ -468,6 +468,96 @@ def test_all_loaders_that_a_step_draws_from_feed_training() -> None:
     assert watched(train, 14).fetched.feeding == fed * (14 // BATCHES + 1)
 
 
+def sized(batches: int, size: int, **options: Any) -> DataLoader:
+    return DataLoader(TensorDataset(torch.randn(batches * size, 3)), batch_size=size, **options)
+
+
+def zipped(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    while True:
+        yield from zip(few, many, strict=False)
+
+
+def zipped_the_other_way(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    while True:
+        yield from zip(many, few, strict=False)
+
+
+def beside_one_that_goes_on(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    """The longer one is no loop's, and goes on in the next epoch of the shorter one."""
+    beside = for_ever(many)
+    while True:
+        yield from ((one, [next(beside)]) for one in few)
+
+
+def cycled(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    while True:
+        yield from zip(itertools.cycle(few), many, strict=False)
+
+
+def begun_again(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    again = iter(few)
+    while True:
+        for one in many:
+            try:
+                other = next(again)
+            except StopIteration:
+                again = iter(few)
+                other = next(again)
+            yield one, other
+
+
+@pytest.mark.parametrize(
+    ("pairs", "within"),
+    [
+        (zipped, False),
+        (zipped_the_other_way, False),
+        (beside_one_that_goes_on, False),
+        (cycled, True),
+        (begun_again, True),
+    ],
+)
+def test_of_several_loaders_that_one_counts_which_ends_the_epoch(pairs: Callable[..., Any], within: bool) -> None:
+    """Whichever of them is asked first. One that ends within another's epoch is known when it has done so."""
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    few, many = sized(6, 4), sized(11, 5)
+
+    def train() -> None:
+        for (x,), (u,) in pairs(few, many):
+            model(torch.cat([x, u])).mean().backward()
+            optimizer.step()
+
+    probe = watched(train, 16)
+    assert probe.fetched.ends_within == within
+    probe.fetched.epoch_of_longest = within
+
+    facts = observed(probe)
+    assert (facts["epoch_steps"], facts["loaders_of_step"]) == ((11, 2) if within else (6, 2))
+
+
+@pytest.mark.parametrize(("of_longest", "samples"), [(False, 4), (True, 5)])
+def test_the_samples_of_a_step_are_those_of_the_loader_that_ends_the_epoch(of_longest: bool, samples: int) -> None:
+    """From the second step on; before that it is not known that both are trained on."""
+    starts = []
+
+    def at_step_boundary() -> None:
+        starts.append(probe.position)
+        if not probe.tape.marks:
+            probe.open()
+        if len(starts) > 20:
+            raise KeyboardInterrupt
+
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    probe = Probe(at_step_boundary=at_step_boundary, epoch_of_longest=of_longest)
+    with probe.attached(), contextlib.suppress(KeyboardInterrupt):
+        for (x,), (u,) in zipped(sized(6, 4), sized(11, 5)):
+            model(torch.cat([x, u])).mean().backward()
+            optimizer.step()
+
+    assert {after - before for before, after in itertools.pairwise(starts[2:])} == {samples}
+
+
 class Stream(IterableDataset):
     """A data set that gives one example after another."""
 
