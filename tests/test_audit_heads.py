@@ -61,6 +61,14 @@ def test_a_training_states_its_batch_and_its_devices(prefix: str, tmp_path: Path
     assert ("64", "4") == (row.figures["samples_per_step"], row.figures["devices"])
 
 
+def test_a_model_that_is_split_has_more_devices_than_copies(tmp_path: Path) -> None:
+    """Four batches a step are of four copies, each on two devices: how many they are in all is not reckoned."""
+    (row,) = read("tensor_parallel_size: 2\n" + trainer(8, 94, 1.0, devices=4), tmp_path)
+
+    assert "32" == row.figures["samples_per_step"]
+    assert "devices" not in row.figures
+
+
 @pytest.mark.parametrize(("speed_up", "verdict"), [("1/3", "contradicted"), ("1", "holds")])
 def test_batches_in_heads_make_steps_comparable(speed_up: str, verdict: str, tmp_path: Path) -> None:
     """Three times the time for three times the samples."""
@@ -102,7 +110,12 @@ def test_trainings_in_one_log_have_a_head_each(tmp_path: Path) -> None:
             "[INFO] train_micro_batch_size_per_gpu  4\n[INFO] train_batch_size ... 64\n"
             "[INFO] gradient_accumulation_steps .. 2\n[INFO] world_size ... 8\n",
             {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
-            {"samples_per_step": "64", "devices": "8"},
+            {"devices": "8"},
+        ),
+        (
+            "Evaluation results:\n  accuracy: 0.5\nTraining:\n  micro_batch_size: 4\n",
+            {"per_device_train_batch_size": 4},
+            {},
         ),
         ("SFTConfig(\n_n_gpu=1,\nmax_length=1024,\n)\n", {"max_length": 1024}, {}),
         ('GenerationConfig {\n  "max_length": 20\n}\nLlamaTokenizer(x=1, model_max_length=4096)\n', {}, {}),

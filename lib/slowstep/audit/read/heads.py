@@ -12,10 +12,10 @@ import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from slowstep.audit.read.columns import LENGTHS, NAMES_OF_SETTINGS
+from slowstep.audit.read.columns import BATCHES, LENGTHS, NAMES_OF_SETTINGS
 from slowstep.audit.read.nested_names import CLOSES, OPENING, NestedNames, names_around
 from slowstep.audit.read.other_work import evaluates_first, evaluates_last
 from slowstep.audit.read.progress_bars import placed_lines
@@ -27,6 +27,9 @@ SAMPLES, DEVICES, STEPS, PACKING = "samples_per_step", "devices", "steps", "pack
 
 UNCLEAR = "batch_size"
 """The batch of a device, or all samples of a step."""
+
+OF_A_WAY = " parallel size"
+"""The end of the names of ways to split a model."""
 
 NUMBERS = (
     {name: meaning for name, meaning in NAMES_OF_SETTINGS.items() if " " in name and "/" not in name}
@@ -40,22 +43,22 @@ NUMBERS = (
         BATCH,
     )
     | dict.fromkeys(("gradient accumulation steps", "accumulate grad batches"), ACCUMULATED)
-    | dict.fromkeys(("total train batch size", "global batch size", "global train batch size"), SAMPLES)
+    | dict.fromkeys(("total train batch size", "global train batch size", "effective train batch size"), SAMPLES)
+    | {f"{of} {batch}": SAMPLES for of in ("global", "effective") for batch in BATCHES}
     | dict.fromkeys(("batch", "batch size", "train batch size"), UNCLEAR)
     | {"num devices": DEVICES, "world size": DEVICES}
     | {"total optimization steps": STEPS, "dataloader num workers": "dataloader_num_workers"}
     | dict.fromkeys(("image size", "img size", "imgsz"), "image size")
     | {
-        f"{way}{model} parallel size": f"{way} parallel size"
+        f"{way}{model}{OF_A_WAY}": f"{way}{OF_A_WAY}"
         for way in ("tensor", "pipeline", "context")
         for model in ("", " model")
     }
 )
 """Names of numbers in heads, each with what it states. Their words are parted by spaces, `_` or `-`."""
 
-OF_A_STEP = (BATCH, ACCUMULATED, SAMPLES, UNCLEAR)
-
-MICRO_OF_DEEPSPEED, ALL_OF_DEEPSPEED = "train_micro_batch_size_per_gpu", "train_batch_size"
+OF_A_STEP = {BATCH, ACCUMULATED, SAMPLES, UNCLEAR}
+"""What makes up a step."""
 
 SWITCHES = (
     dict.fromkeys(
@@ -107,11 +110,8 @@ DIGITS = re.compile(r"(?<![A-Za-z\d])\d+")
 ARGUMENTS = 6
 """The fewest `=` in a line of arguments, in which `batch=16` is a size and counts no batches."""
 
-MANY = 4
-"""The most values that a question names."""
-
 QUALIFIED = re.compile(r"(?:^|[^\w.])([A-Za-z]+) $")
-PLAIN_WORDS = {"using", "with", "the", "a", "and", "train", "training", "setting", "effective", "is", "of"}
+PLAIN_WORDS = {"using", "with", "the", "a", "and", "train", "training", "setting", "is", "of"}
 """The word before a name, and those that leave its meaning as it is: a `max batch size` or a `total batch size` of
 tokens is another thing."""
 
@@ -139,8 +139,8 @@ class Stated:
 class Head:
     """What was stated before a training began, by what it is, and questions about it."""
 
-    values: Mapping[str, int | bool] = field(default_factory=dict)
-    questions: Sequence[str] = ()
+    values: Mapping[str, int | bool]
+    questions: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -163,20 +163,19 @@ class Heads:
         start = max((at for at in self.starts if begin <= at < end), default=math.inf)
         own = [one for one in held if one.by_training and one.at >= start]
         names = {one.what for one in own}
-        names |= {*OF_A_STEP} if BATCH in names else set()
-        held = _with_sums(own + [one for one in held if not one.by_training and one.what not in names])
-        values: dict[str, int | bool] = {}
-        questions: list[str] = []
-        for what in dict.fromkeys(one.what for one in held):
-            several = list(dict.fromkeys(one.value for one in held if one.what == what))
-            name = next(one.name for one in held if one.what == what)
-            if len(several) == 1:
-                values[what] = several[0]
-            else:
-                said = listed([f"{value:,}" for value in several[:MANY]], " and ")
-                questions.append(f"its head says '{name}' as {said}: which counts?")
-        if {one.what for one in held} & {*OF_A_STEP} - values.keys():  # the others make no step by themselves
+        names |= OF_A_STEP if BATCH in names else set()
+        held = own + [one for one in held if not one.by_training and one.what not in names]
+        if {BATCH, SAMPLES} & {one.what for one in held}:
+            held = [one for one in held if one.what != UNCLEAR]
+        several = {one.what: list(dict.fromkeys(o.value for o in held if o.what == one.what)) for one in held}
+        values = {what: each[0] for what, each in several.items() if len(each) == 1}
+        if OF_A_STEP & several.keys() - values.keys():  # the others make no step by themselves
             values = {what: value for what, value in values.items() if what not in OF_A_STEP}
+        names_of = {one.what: one.name for one in reversed(held)}
+        asked = {names_of[what]: [f"{value:,}" for value in each] for what, each in several.items() if len(each) > 1}
+        questions = [
+            f"its head says '{name}' as {listed(each, ' and ')}: which counts?" for name, each in asked.items()
+        ]
         return Head(_agreeing(values, bool(own)), questions)
 
 
@@ -190,12 +189,13 @@ def heads_of(path: Path) -> Heads:
         if "it/s" in line or "s/it" in line:  # a bar, of which a log may have a million
             continue
         if title := SECTION.search(line) if "***" in line else None:
-            section = "training" if BEGINS.search(title["title"]) else "other"
+            section = "training" if BEGINS.search(title["title"]) else "other" * _of_other(title["title"])
+            around = NestedNames()
             starts += [at] if section == "training" else []
         elif section and not OF_SECTION.search(line):
             section = ""
         states = _may_state(line)
-        if states or _nests(line):
+        if states or around.names or _nests(line):
             around.add(line)
         if states and section != "other":
             found += _stated(line, at, section == "training", around.names)
@@ -236,29 +236,18 @@ def _is_of_other(before: str) -> bool:
     return bool(word and word[1].lower() not in PLAIN_WORDS) or evaluates_last(before)
 
 
-def _with_sums(held: Sequence[Stated]) -> list[Stated]:
-    """Return what is stated with DeepSpeed's `train_batch_size` as the samples of a step.
-
-    It is that beside `train_micro_batch_size_per_gpu`.
-    """
-    sums = any(one.name.lower() == MICRO_OF_DEEPSPEED for one in held)
-    return [replace(one, what=SAMPLES) if sums and one.name.lower() == ALL_OF_DEEPSPEED else one for one in held]
-
-
 def _agreeing(values: dict[str, int | bool], by_training: bool) -> dict[str, int | bool]:
-    """Return the values of a head without those that its others make needless or doubtful.
+    """Return the values of a head without those that its others make doubtful.
 
     Where a library is given all samples of a step and the micro-batch, it accumulates as often as it needs, whatever
     an argument says. A training that states all parts of a step has as many copies of the model as are left.
     """
-    if BATCH in values or SAMPLES in values:
-        values.pop(UNCLEAR, None)
     if not {BATCH, ACCUMULATED, SAMPLES} <= values.keys():
         return values
     copies, rest = divmod(values[SAMPLES], values[BATCH] * values[ACCUMULATED])
     if rest or not (by_training or copies == values.get(DEVICES)):
         values.pop(ACCUMULATED)
-    elif copies > 1:
+    elif copies > 1 and not any(what.endswith(OF_A_WAY) and size > 1 for what, size in values.items()):
         values.setdefault(DEVICES, copies)
     return values
 
