@@ -155,6 +155,14 @@ def test_a_name_with_two_values_is_asked_about(tmp_path: Path) -> None:
     assert ["its head says 'micro_batch_size' as 4 and 8: which counts?"] == row.questions
 
 
+def test_a_line_of_training_is_no_head(tmp_path: Path) -> None:
+    """Its batch and its length may be those of one step."""
+    lines = (f"step {n} | micro_batch_size={n} seq_len={100 + n} | {7000 + n} tok/s\n" for n in range(1, 30))
+    (row,) = read("".join(lines), tmp_path)
+
+    assert ({}, []) == (row.settings, [question for question in row.questions if "head" in question])
+
+
 def test_a_log_without_a_head_was_not_trained_by_the_defaults(tmp_path: Path) -> None:
     """What one head states is no difference to a log that states nothing."""
     stated = "gradient_checkpointing=True\n" + trainer(32, 120, 1.0)

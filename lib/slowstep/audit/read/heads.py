@@ -105,6 +105,9 @@ BEGINS = re.compile(r"running training", re.IGNORECASE)
 OF_SECTION = re.compile(r"\w(?: \([^()\n]{1,60}\))? = \S")
 """A line of a section: `  Num examples = 1,200`."""
 
+OF_STEPS = re.compile(r"(?<![a-z])loss\W{0,3}\d|\d ?[a-z]{1,12}/s(?:ec)?\b", re.IGNORECASE)
+"""What a line of training says, whose batch and length may be those of that step."""
+
 DIGITS = re.compile(r"(?<![A-Za-z\d])\d+")
 
 ARGUMENTS = 6
@@ -172,7 +175,11 @@ class Heads:
         if OF_A_STEP & several.keys() - values.keys():  # the others make no step by themselves
             values = {what: value for what, value in values.items() if what not in OF_A_STEP}
         names_of = {one.what: one.name for one in reversed(held)}
-        asked = {names_of[what]: [f"{value:,}" for value in each] for what, each in several.items() if len(each) > 1}
+        asked = {
+            names_of[what]: [f"{v:,}" if v > 1 else str(v) for v in each]
+            for what, each in several.items()
+            if len(each) > 1
+        }
         questions = [
             f"its head says '{name}' as {listed(each, ' and ')}: which counts?" for name, each in asked.items()
         ]
@@ -194,7 +201,7 @@ def heads_of(path: Path) -> Heads:
             starts += [at] if section == "training" else []
         elif section and not OF_SECTION.search(line):
             section = ""
-        states = _may_state(line)
+        states = _may_state(line) and not OF_STEPS.search(line)
         if states or around.names or _nests(line):
             around.add(line)
         if states and section != "other":
