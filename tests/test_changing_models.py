@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import importlib
 import pickle
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,11 @@ from transformers import BertConfig, BertModel
 
 from slowstep_probe import devices
 from slowstep_probe.changing.alone import changed
+from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.double_precision import is_double
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.idle_gradients import IdleGradients, idle
+from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.changing.models import ModelChanges, computes_on
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.measured import WHY_NOT
@@ -31,6 +35,7 @@ from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe.graphs import graph_facts
 from slowstep_probe.probe.probe import Probe
+from slowstep_probe.ranks.launchers import Launchers
 
 SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32}
 ATTENTION = {"model.attn_implementation": "sdpa"}
@@ -174,6 +179,96 @@ def test_two_models_in_double_precision_train_on_in_single() -> None:
                 one(torch.randn(8, 4, dtype=torch.float64)).mean().backward()
                 optimizer.step()
     assert {one.weight.dtype for one in models} == {torch.float32}
+
+
+def trained_for(
+    steps: int, model: nn.Module, optimizer: torch.optim.Optimizer | None = None, x: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Train a model, and return its last output."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        output = model(torch.ones(2, 4) if x is None else x)
+        output.mean().backward()
+        optimizer.step()
+    return output
+
+
+def test_a_real_run_changes_every_model_that_it_trains() -> None:
+    """Those of several folds are changed alike, and none is kept when its fold is over. So is one whose optimizer was
+    there from the beginning, and that is trained when another one has long been."""
+    gone = []
+    with changed(BF16, [], "returned") as made:
+        for _ in range(3):
+            model = nn.Linear(4, 4)
+            assert trained_for(12, model).dtype is torch.bfloat16
+            gone.append(weakref.ref(model))
+            del model
+            gc.collect()
+            assert gone[-1]() is None
+        models = [nn.Linear(4, 4), nn.Linear(4, 4)]
+        optimizers = [torch.optim.SGD(one.parameters(), lr=0.01) for one in models]
+        for one, optimizer in zip(models, optimizers, strict=True):
+            assert trained_for(20, one, optimizer).dtype is torch.bfloat16
+
+    assert [one.name for one in made] == ["Linear"] * 5
+
+
+def test_a_real_run_compiles_each_of_many_models_by_one_graph(nothing_compiled: None) -> None:
+    counters = importlib.import_module("torch._dynamo.utils").counters
+    keys = ("training_arguments.torch_compile", "training_arguments.torch_compile_backend")
+    with changed(dict(zip(keys, (True, "eager"), strict=True)), [], "returned") as made:
+        for _ in range(10):
+            trained_for(10, OwnForward(nn.Linear(4, 4), nn.Linear(4, 4)))
+
+    assert len(made) == 10
+    assert counters["frames"]["ok"] <= 2
+
+
+def test_a_teacher_that_nobody_froze_is_changed_where_it_is_called_without_gradients() -> None:
+    """One that is frozen stays as it is, as in a trial."""
+    teacher, frozen, student = nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 4)
+    with changed(BF16, [], "returned"):
+        optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
+        for _ in range(3):
+            with torch.no_grad():
+                dtypes = [one(torch.ones(2, 4)).dtype for one in (teacher, frozen)]
+            trained_for(1, student, optimizer)
+
+    assert dtypes == [torch.bfloat16, torch.float32]
+
+
+def test_a_model_that_is_evaluated_before_it_trains_can_still_train() -> None:
+    """Its weights are no tensors of inference mode after the change. A lazy one is changed when it has its weights."""
+    model = nn.Sequential(nn.LazyConv2d(4, 1), nn.Conv2d(4, 2, 1))
+    x = torch.ones(2, 3, 4, 4)
+    with changed({"model.memory_format": "channels_last"}, [], "returned") as made:
+        model(x)
+        with torch.inference_mode():
+            model(x)
+        trained_for(2, model, x=x)
+
+    assert [one.name for one in made] == ["Sequential"]
+    assert model[0].weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_models_that_train_by_turns_are_all_changed_in_a_trial() -> None:
+    """The second one is known when the second step has ended, and the first one is changed once."""
+    models = [nn.Linear(4, 4), nn.Linear(4, 4)]
+    optimizers = [torch.optim.SGD(one.parameters(), lr=0.01) for one in models]
+
+    def at_step_boundary() -> None:
+        if probe.steps.updates:
+            changes.after_early_step()
+        else:
+            probe.open()
+
+    probe = Probe(at_step_boundary=at_step_boundary)
+    changes = Changes(Intervention(values=BF16), probe, pytest.fail, Launchers(None, ""))
+    with changes.attached():
+        dtypes = [trained_for(1, models[step % 2], optimizers[step % 2]).dtype for step in range(6)]
+
+    assert dtypes[-2:] == [torch.bfloat16] * 2
+    assert [one.name for one in changes.interceptors.wanted.made] == ["Linear"] * 2
 
 
 def compiled_whole(model: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -149,7 +149,7 @@ def test_the_page_says_what_the_job_will_meet() -> None:
 
     assert "60 % [58, 62] of the time while files are read from disk, and 8.0 % [6.0, 10] once they" in unknown
     assert "a job that reads more than memory holds waits as at first" in unknown
-    assert "(an epoch reads about 512.00 GiB, and this machine has 64.00 GiB)" in large
+    assert "(an epoch reads about 512.00 GiB, and there are 64.00 GiB of memory here)" in large
     assert small == ""
     assert ["in its first epoch alone." in text for text in (many, few, unknown)] == [True, True, False]
     assert ["Gains were mostly measured with" in text for text in (many, few, unknown)] == [False, True, True]

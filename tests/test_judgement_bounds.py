@@ -96,6 +96,17 @@ def test_persistent_workers_can_save_only_the_start_of_an_epoch() -> None:
     assert ratio("epoch_start", True, epoch=10_000_000) < 1.01 < 1.5 < ratio("epoch_start", True, epoch=1000)
 
 
+@pytest.mark.parametrize(("waited", "most"), [(None, 10.0), (2.0, 10.0), (90.0, 90.0)])
+def test_workers_that_start_slowly_are_worth_keeping(waited: float | None, most: float) -> None:
+    """A launch shows how long they take: one by one they may be sent a data set of gigabytes."""
+    known = replace(facts(), first_wait=waited)
+    samples = round(300 * known.throughput.samples_per_second)
+    found = bound("epoch_start", known, True, samples)
+
+    assert found.ratio == pytest.approx(1 + most / 300)
+    assert f"in {most:.0f} s at the very most" in found.why
+
+
 def test_few_examples_are_no_evidence_about_the_data_of_a_large_job() -> None:
     """Where the trials' examples come again before the job's do, the steps beyond them tell nothing of a rare slow
     item; waits that have nothing to do with data are told by every step."""

@@ -246,6 +246,14 @@ def test_batches_that_happen_to_be_long_mislead_no_one(job: Settings) -> None:
     assert unknown.parts["training steps"] == pytest.approx(750.0)
 
 
+def test_it_is_said_whose_samples_are_counted_where_a_step_draws_from_several_loaders(job: Settings) -> None:
+    """Another loader's samples given as `job.samples` would make the job another one."""
+    several = project(job, measured(*EVEN_BLOCKS, loaders_of_step=2), EventRecord(seconds={}))
+
+    assert "of the 2 loaders that a step draws from" in several.assumed
+    assert "loaders" not in project(job, EVEN, EventRecord(seconds={})).assumed
+
+
 def test_the_steps_of_an_epoch_are_the_loaders(job: Settings) -> None:
     """Where a trial has seen the loader's length, it counts: packing and a dropped batch make other numbers."""
     assert project(job, EVEN, None).steps == 750
@@ -351,3 +359,17 @@ def test_a_job_on_fewer_devices_pays_for_fewer(left: int, cost: float, job: Sett
 
     assert cost == pytest.approx(after.cost(3600.0) / before.cost(3600.0))
     assert after.seconds == pytest.approx(before.seconds, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("observed", "paid"),
+    [
+        ({"device": "cuda", "devices": 8}, 8),  # nn.DataParallel, or a pipeline within one process
+        ({"device": "cuda", "devices": 1, "world_size": 2}, 1),
+        ({"device": "cuda", "world_size": 2}, 2),  # a record that does not tell the devices
+        ({"device": "cpu", "world_size": 2}, 1),
+    ],
+)
+def test_each_device_is_paid_for_once(observed: dict[str, object], paid: int, job: Settings) -> None:
+    """One process may train on several devices, and several processes on one."""
+    assert project(job, measured(*EVEN_BLOCKS, **observed), None).devices == paid

@@ -13,6 +13,7 @@ from slowstep.judgement.explaining import WHOLES
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.remaining import Remaining
+from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.suspects import Left, Suspect, gone, perhaps_suspects, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.wording.causes import causes
@@ -157,6 +158,35 @@ def test_a_large_line_of_a_function_stands_by_itself() -> None:
         "average.py:4 in update 6.0 %",
         "average.py:9 in blended and other lines that update runs 2.0 %",
     ]
+
+
+EMA = {"train.py:41 in main": 0.02, "ema.py:7 in update": 0.1, "ema.py:8 in update": 0.1, "ema.py:9 in update": 0.01}
+"""An average of the weights that a hook on the optimizer updates in Python, beside the optimizer's own line."""
+
+
+def with_hook(hooked: bool) -> RunFacts:
+    """A run whose optimizer's step is mostly the hook of `EMA`, as far as its places tell that."""
+    found = profiled(places={"optimizer": EMA})
+    marked = [replace(p, hooked=hooked, within="ema.py in update", together=0.21) for p in found.places[1:]]
+    return facts(HEALTHY | {"optimizer": 0.25}, noise=0.01, profile=replace(found, places=[*found.places[:1], *marked]))
+
+
+def test_a_hook_on_the_optimizer_is_lost_time() -> None:
+    """It runs within the optimizer's step, and trains nothing. No block of a change tells how much of it is left."""
+    (one,) = suspects(with_hook(hooked=True), MINIMUM)
+    (cause,) = causes([verdict("fused", 0.1, left={})], [one], MINIMUM)[:1]
+
+    assert (one.phase, one.at) == ("optimizer", "ema.py:7, 8 in update 20 %")
+    assert one.share.mean == pytest.approx(0.2)
+    assert not one.comparable
+    assert "lost in the optimizer's step; a hook on the optimizer runs there" in cause.text
+
+
+def test_an_update_is_no_lost_time_whoever_wrote_its_rule() -> None:
+    """Neither the line that calls an optimizer nor those of a rule of the program's own; so records of before stay."""
+    assert [] == suspects(with_hook(hooked=False), MINIMUM)
+    stalls = replace(with_hook(hooked=False), profile=None, places=[])
+    assert [] == suspects(stalls, MINIMUM)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from slowstep.environment import limits
 from slowstep.environment.limits import Quota
+from slowstep.environment.machine import this_machine
 
 MIB = 2**20
 
@@ -47,6 +48,19 @@ def test_the_first_version_of_control_groups_counts_as_well(groups: Path) -> Non
 
     assert 100 * MIB == limits.available_memory()
     assert 6 == limits.usable_cores()
+
+
+@pytest.mark.parametrize("folder", [Path("job"), Path("job/kit"), Path("memory")])
+def test_memory_of_a_container_is_that_of_the_machine(folder: Path, groups: Path) -> None:
+    """Whether the files of an epoch stay in memory is told by the least limit, the group's own or one above it."""
+    whole = this_machine.__wrapped__().memory
+    limit = "memory.limit_in_bytes" if folder == Path("memory") else "memory.max"
+    write(groups / "job" / "kit", {"memory.max": "max"})
+    write(groups / "memory" / "job", {"memory.limit_in_bytes": 9_223_372_036_854_771_712})  # no limit
+    assert whole == this_machine.__wrapped__().memory
+
+    write(groups / folder, {limit: 700 * MIB})
+    assert this_machine.__wrapped__().memory == 700 * MIB
 
 
 def test_no_limit_leaves_the_machine(groups: Path) -> None:

@@ -16,9 +16,11 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from recording import HandClock, record
+from slowstep.judgement.losses import LEARNED
 from slowstep_probe import devices
 from slowstep_probe.by_identity import identity
 from slowstep_probe.observed import observed
+from slowstep_probe.probe.learning_rates import relative_to_full
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.probe.step_ends import StepEnds
 
@@ -279,19 +281,45 @@ def test_learning_rates_are_told_beside_the_losses(rate: Callable[[int], float],
     assert len(found.steps.losses.first) == 3
 
 
-@pytest.mark.parametrize(("now", "relative"), [(1e-5, 1.0), (1e-8, 1e-3)])
-def test_a_learning_rate_is_relative_to_that_of_its_own_group(now: float, relative: float) -> None:
-    """The optimizer's default is that of no group here; a loop may warm up by its own code, without a schedule."""
+@pytest.mark.parametrize(
+    ("set_to", "relative"),
+    [
+        ([1e-5] * 3, [1.0] * 3),
+        ([1e-8, 2e-8, 3e-8], [1e-3, 2e-3, 3e-3]),  # a warm-up
+        ([1e-8] * 3, [1.0] * 3),  # what the optimizer was made with was never meant
+        ([2e-8, 2e-8, 1e-8], [1.0, 1.0, 0.5]),
+    ],
+)
+def test_a_learning_rate_is_relative_to_that_of_its_own_group(set_to: list[float], relative: list[float]) -> None:
+    """The optimizer's default is that of no group here; a loop may set rates by its own code, without a schedule."""
     model = nn.Linear(3, 1)
 
     def train() -> None:
         optimizer = torch.optim.AdamW([{"params": model.parameters(), "lr": 1e-5}])
-        optimizer.param_groups[0]["lr"] = now
-        for inputs in for_ever(batches()):
+        for inputs, now in zip(for_ever(batches()), [*set_to, 1.0], strict=False):
+            optimizer.param_groups[0]["lr"] = now
             model(inputs).square().mean().backward()
             optimizer.step()
 
-    assert watched(train, 3).steps.rates.first == pytest.approx([relative] * 3)
+    assert watched(train, 3).steps.rates.first == pytest.approx(relative)
+
+
+@pytest.mark.parametrize(
+    ("rates", "scheduled", "learns"),
+    [
+        ([step / 4000 for step in range(64)], True, False),  # early in a long warm-up, be it by a schedule
+        ([step / 4000 for step in range(64)], False, False),  # or by a loop
+        ([2e-4] * 64, True, False),  # the first stage of a warm-up that rises from epoch to epoch
+        ([0.0] * 64, False, False),
+        ([0.01] * 64, False, True),
+        ([0.01, 0.0] * 32, False, True),  # steps that a scaler leaves out
+        ([1e-3 * 0.99**step for step in range(64)], True, True),  # a schedule of rates as such: it falls
+        ([min(step, 30) / 1e5 for step in range(64)], True, True),  # its warm-up is over
+    ],
+)
+def test_a_rate_that_rises_no_longer_is_the_full_one(rates: list[float], scheduled: bool, learns: bool) -> None:
+    """Losses of steps that hardly learn show nothing, and those of a program that sets rates as such do."""
+    assert learns == (sum(relative_to_full(rates, scheduled)) >= LEARNED)
 
 
 def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
@@ -438,6 +466,96 @@ def test_all_loaders_that_a_step_draws_from_feed_training() -> None:
 
     fed = [identity(first), identity(second)]
     assert watched(train, 14).fetched.feeding == fed * (14 // BATCHES + 1)
+
+
+def sized(batches: int, size: int, **options: Any) -> DataLoader:
+    return DataLoader(TensorDataset(torch.randn(batches * size, 3)), batch_size=size, **options)
+
+
+def zipped(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    while True:
+        yield from zip(few, many, strict=False)
+
+
+def zipped_the_other_way(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    while True:
+        yield from zip(many, few, strict=False)
+
+
+def beside_one_that_goes_on(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    """The longer one is no loop's, and goes on in the next epoch of the shorter one."""
+    beside = for_ever(many)
+    while True:
+        yield from ((one, [next(beside)]) for one in few)
+
+
+def cycled(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    while True:
+        yield from zip(itertools.cycle(few), many, strict=False)
+
+
+def begun_again(few: DataLoader, many: DataLoader) -> Iterator[Any]:
+    again = iter(few)
+    while True:
+        for one in many:
+            try:
+                other = next(again)
+            except StopIteration:
+                again = iter(few)
+                other = next(again)
+            yield one, other
+
+
+@pytest.mark.parametrize(
+    ("pairs", "within"),
+    [
+        (zipped, False),
+        (zipped_the_other_way, False),
+        (beside_one_that_goes_on, False),
+        (cycled, True),
+        (begun_again, True),
+    ],
+)
+def test_of_several_loaders_that_one_counts_which_ends_the_epoch(pairs: Callable[..., Any], within: bool) -> None:
+    """Whichever of them is asked first. One that ends within another's epoch is known when it has done so."""
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    few, many = sized(6, 4), sized(11, 5)
+
+    def train() -> None:
+        for (x,), (u,) in pairs(few, many):
+            model(torch.cat([x, u])).mean().backward()
+            optimizer.step()
+
+    probe = watched(train, 16)
+    assert probe.fetched.ends_within == within
+    probe.fetched.epoch_of_longest = within
+
+    facts = observed(probe)
+    assert (facts["epoch_steps"], facts["loaders_of_step"]) == ((11, 2) if within else (6, 2))
+
+
+@pytest.mark.parametrize(("of_longest", "samples"), [(False, 4), (True, 5)])
+def test_the_samples_of_a_step_are_those_of_the_loader_that_ends_the_epoch(of_longest: bool, samples: int) -> None:
+    """From the second step on; before that it is not known that both are trained on."""
+    starts = []
+
+    def at_step_boundary() -> None:
+        starts.append(probe.position)
+        if not probe.tape.marks:
+            probe.open()
+        if len(starts) > 20:
+            raise KeyboardInterrupt
+
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    probe = Probe(at_step_boundary=at_step_boundary, epoch_of_longest=of_longest)
+    with probe.attached(), contextlib.suppress(KeyboardInterrupt):
+        for (x,), (u,) in zipped(sized(6, 4), sized(11, 5)):
+            model(torch.cat([x, u])).mean().backward()
+            optimizer.step()
+
+    assert {after - before for before, after in itertools.pairwise(starts[2:])} == {samples}
 
 
 class Stream(IterableDataset):

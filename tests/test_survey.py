@@ -18,6 +18,7 @@ from slowstep.cli.survey_lines import lines
 from slowstep.command.resolve import CommandError, resolve
 from slowstep.environment.machine import this_machine
 from slowstep.factors import check_levels, plan
+from slowstep.launch.of_command import intervention
 from slowstep.launch.surveyed_run import folder_for, write
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.settings import load, override
@@ -728,6 +729,43 @@ def test_workers_that_would_each_give_all_of_the_data_are_not_tried(
         asked = override(load(file).settings, {"data_loading": {"dataloader_num_workers": [4]}})
         (problem,) = check_levels(asked, "train.yaml")
         assert "each worker would give all of the data" in problem
+
+
+TOGETHER = """
+from itertools import cycle
+import torch
+from torch.utils.data import DataLoader
+
+def loader(examples, size):
+    return DataLoader(torch.randn(examples, 4), batch_size=size, shuffle=True)
+
+labelled, unlabelled = loader(80, 4), loader(480, 16)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for _ in range(100):
+    for x, u in zip(cycle(labelled), unlabelled):
+        model(torch.cat([x, u])).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_several_loaders_that_feed_a_step_are_told_apart(tmp_path: Path) -> None:
+    """The epoch is that of the one that ends it, and no one size is tried in place of their batches' sizes."""
+    (tmp_path / "train.py").write_text(TOGETHER)
+    command = resolve([sys.executable, "train.py"], tmp_path, os.environ)
+    seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+    settings = load(write(seen, tmp_path / "out")).settings
+    levels = {f.name for c in plan(settings, "gradient_checkpointing", this_machine()) for f, _ in c.levels}
+    asked = override(settings, {"gradient_checkpointing": {"per_device_train_batch_size": [32]}})
+    (problem,) = check_levels(asked, "train.yaml")
+
+    assert intervention(settings, tmp_path, [], tmp_path).epoch_of_longest
+    assert settings.run["job.samples"] == 480
+    assert "larger_batches" not in levels
+    assert "unlike batch sizes (4, 16)" in problem
+    assert not settings.run["loaders_by_turns"]
+    assert any("16 samples a step, of one of the 2 loaders" in line for line in lines(seen))
 
 
 ADAPTED = """

@@ -803,22 +803,47 @@ def test_a_device_for_one_process_at_a_time_is_taken_by_turns(ways: str, measure
 )
 def test_what_happens_once_is_no_pace(steps: list[float], pace: float) -> None:
     """Blocks are made as long as the pace says, so that one of seconds a step would let them be far too short."""
+    assert pace == pytest.approx(warmed_up(answering(steps)).step_seconds)
+
+
+def answering(steps: list[float], facts: dict[str, Any] | None = None, waits: float = 0.0, **done: Any) -> Any:
+    """A trial's process whose chunks take `steps`, in seconds a step; each waits so long for data."""
     asked = iter(steps)
 
     def ask(request: Any, timeout: float) -> Any:
         if isinstance(request, Observe):
-            return Observed(facts={})
-        seconds = next(asked) * request.steps
-        block = Block(steps=request.steps, seconds=seconds, phases={}, step_seconds=[], work=Work(samples=8))
-        return BlockDone(block=block, memory=Memory(), losses=[], trained=request.steps, position=8)
+            return Observed(facts=facts or {})
+        phases, seconds = {"data": waits}, next(asked) * request.steps
+        block = Block(steps=request.steps, seconds=seconds, phases=phases, step_seconds=[], work=Work(samples=8))
+        return BlockDone(block=block, memory=Memory(), losses=[], trained=request.steps, position=8, **done)
 
     process = SimpleNamespace(
         ask=ask, budget=Budget(), host_peak=lambda: 1, limit=10, arm=Arm(label="x", settings=None)
     )
-    process.ready = lambda: Ready(startup={}, device="cpu", periodic_events=[])
+    process.ready = lambda: Ready(startup={"first step boundary": 4.0}, device="cpu", periodic_events=[])
     process.startup_seconds, process.started, process.log = 1.0, 0.0, Path("x.log")
+    return process
 
-    assert pace == pytest.approx(warmed_up(process).step_seconds)
+
+@pytest.mark.parametrize(("devices", "known"), [(["GPU-a", "GPU-b"], 2), ([], None)])
+def test_a_trial_knows_how_many_devices_it_trains_on(devices: list[str], known: int | None) -> None:
+    """Its processes say little of that: one may train on several."""
+    assert warmed_up(answering([0.03] * 3, devices=devices)).record.observed.get("devices") == known
+
+
+@pytest.mark.parametrize(
+    ("waits", "facts", "known"),
+    [
+        (2.5, {}, 2.5),
+        (0.1, {"world_size": 2}, 4.0 + 3.0),  # the first step of several ranks is over before they are ready
+        (0.0, {}, 4.0 + 3.0),  # it was fetched before
+    ],
+)
+def test_a_trial_knows_how_long_it_waited_for_its_first_batch(waits: float, facts: dict, known: float) -> None:
+    """Loader workers start then: it takes as long each time that they do, at the most."""
+    record = warmed_up(answering([3.0, 0.03, 0.03], facts, waits)).record
+
+    assert record.first_wait == pytest.approx(known)
 
 
 @pytest.mark.parametrize(("alone", "grows", "goes_on"), [(False, 1, False), (False, 0, True), (True, 1, True)])

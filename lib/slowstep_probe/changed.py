@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from typing import Any
 
 
@@ -40,8 +41,9 @@ def main(order: str) -> None:
         try:
             program.run()
         finally:
-            for one in made if own is None or own.number == 0 else ():
-                _say(f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}")
+            lines = [f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}" for one in made]
+            for line, times in Counter(lines).items() if own is None or own.number == 0 else ():
+                _say(line + (f" ({times} of them)" if times > 1 else ""))
             if not (made or asked["without"]) and asked["values"] and (own is None or own.number == 0):
                 _say("nothing was changed: the program made none of these objects")
             if own is None:

@@ -56,6 +56,14 @@ def with_size(parameters: Iterable[torch.nn.Parameter]) -> list[torch.nn.Paramet
     return [one for one in parameters if not is_lazy(one)]
 
 
+def length_of(of: Any) -> int | None:
+    """Return the length of a loader or a data set; None where it has none, however its class says so."""
+    try:
+        return len(of)
+    except Exception:
+        return None
+
+
 def class_names(one: Any) -> list[str]:
     """Return the name of an object's class, and of those that it extends, the nearest first.
 

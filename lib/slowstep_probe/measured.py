@@ -268,6 +268,9 @@ class Place:
     all of them train, and where the loss is made."""
     together: float = 0.0
     """The share of the time, 0 to 1, in which the training stood in that function in this phase, at whatever line."""
+    hooked: bool = False
+    """True if a hook of the user's own on an optimizer runs it, within the step and beside the update. `within` is the
+    hook then."""
 
 
 @dataclass(frozen=True, kw_only=True)

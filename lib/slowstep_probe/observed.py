@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.utils.data.dataloader as loading
 
-from slowstep_probe.looks import class_names, looking
+from slowstep_probe.looks import class_names, length_of, looking
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.probe.graphs import graph_facts, without_graphs
 from slowstep_probe.probe.probe import Probe
@@ -57,6 +57,8 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
         found["per_device_train_batch_size"] = batch if examples is None else min(batch, examples)
         if type(draws := draws_batches(loader)) is not loading.BatchSampler:
             found["batches_drawn_by"] = type(draws).__name__
+    if probe.fetched.together > 1:
+        found["loaders_of_step"] = probe.fetched.together
     if (batches := length_of(loader)) is not None:
         found["epoch_steps"] = math.ceil(batches / max(1, probe.steps.batches))
     if examples is not None:  # of which a sampler may draw some, or some again
@@ -92,14 +94,6 @@ def draws_batches(loader: Any) -> Any:
     while getattr(draws, "batch_sampler", None) is not None:
         draws = draws.batch_sampler
     return draws
-
-
-def length_of(of: Any) -> int | None:
-    """Return the length of a loader or a data set; None where it has none, however its class says so."""
-    try:
-        return len(of)
-    except Exception:
-        return None
 
 
 def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:

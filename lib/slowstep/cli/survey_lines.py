@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from slowstep.judgement.observed_sizes import loaders_of_step
 from slowstep.launch.surveyed_run import why_no_step
 from slowstep.launch.surveyor import SurveyRecord
 from slowstep.text.numbers import percentage
@@ -160,9 +161,11 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         )
     work = told["work"]
     tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""
+    several = loaders_of_step(told["facts"])
+    of = f", of one of the {several} loaders that it draws from" if several > 1 else ""
     yield (
         "work",
-        f"{_counted(work['samples'] / len(times))} samples{tokens} a step"
+        f"{_counted(work['samples'] / len(times))} samples{tokens} a step{of}"
         if work["samples"]
         else "no batch tells its samples",
     )

@@ -14,23 +14,37 @@ MOUNTED = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 
 
+def usable_memory() -> int:
+    """Return the bytes of memory that this process and others of its control groups may hold: at most all there are.
+
+    Pages of files count: a group that reads more than its limit keeps no more of it in memory.
+    """
+    return min([psutil.virtual_memory().total, *(most for most, _, _ in _memory_limits())])
+
+
 def available_memory() -> int:
     """Return the bytes that can still be taken before the kernel kills a process for lack of memory.
 
     https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.max and memory.current. Pages of files that were not used
     lately count as free, since the kernel gives them up first.
     """
-    left = [psutil.virtual_memory().available]
+    left = [max(0, most - now + idle) for most, now, idle in _memory_limits() if now is not None]
+    return min([psutil.virtual_memory().available, *left])
+
+
+def _memory_limits() -> Iterator[tuple[int, int | None, int]]:
+    """Yield the limit of each control group that has one, what it holds, and the idle pages of files in that; in bytes.
+
+    What it holds is None where the system does not tell it.
+    """
     for folder, second in _groups("memory"):
         limit, used, idle = (
             ("memory.max", "memory.current", "inactive_file")
             if second
             else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         )
-        most, now = _number(folder / limit), _number(folder / used)
-        if most is not None and now is not None:
-            left.append(max(0, most - now + _stat(folder / "memory.stat", idle)))
-    return min(left)
+        if (most := _number(folder / limit)) is not None:
+            yield most, _number(folder / used), _stat(folder / "memory.stat", idle)
 
 
 def core_numbers() -> list[int]:

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import psutil
-
-from slowstep.environment.limits import usable_cores
+from slowstep.environment.limits import usable_cores, usable_memory
 
 PACKAGES = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets", "tokenizers")
 
@@ -44,6 +42,7 @@ class Machine:
     cores: int
     """The cores that may be kept busy: a container may have fewer than the machine."""
     memory: int
+    """The memory that may be held: a container may have less than the machine."""
     gpu: str | None
     gpu_count: int
     gpu_memory: int | None
@@ -70,7 +69,7 @@ def this_machine() -> Machine:
         system=f"{platform.system()} {platform.machine()}",
         processor=_processor(),
         cores=usable_cores(),
-        memory=psutil.virtual_memory().total,
+        memory=usable_memory(),
         gpu=gpu,
         gpu_count=count,
         gpu_memory=memory,

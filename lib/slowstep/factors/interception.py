@@ -7,6 +7,7 @@ from typing import Any
 
 from slowstep.factors.factor import Level
 from slowstep.settings.run import Run
+from slowstep.text.sentences import listed
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 
 WAYS = ("adamw_torch", "adamw_torch_fused")
@@ -42,7 +43,7 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
     if section == "training_arguments" and "arguments" in objects:
         return None
     if key in KEYWORDS:
-        return _loader(value, run, objects)
+        return _loader(value, run, objects) or (_one_size(run) if name == BATCH else None)
     if section == "training_arguments" and name in PLAIN:
         return PLAIN[name](value, run, objects)
     if section == "peft" and "peft" in objects:
@@ -80,6 +81,15 @@ def _not_for_workers(key: str, value: Any, run: Run) -> str | None:
     return None
 
 
+def _one_size(run: Run) -> str | None:
+    """Return why a batch of one size can't be had: several loaders feed the training by batches of unlike sizes."""
+    if not (sizes := run["unlike_batch_sizes"]):
+        return None
+    sizes = listed([str(size) for size in sizes])
+    return f"its training is fed by loaders of unlike batch sizes ({sizes}), and all of them would get one"
+
+
+BATCH = "per_device_train_batch_size"
 WORKERS = "training_arguments.dataloader_num_workers"
 PERSISTENT = "training_arguments.dataloader_persistent_workers"
 

@@ -29,7 +29,8 @@ IMPLAUSIBLE = 0.9
 """The share of a device's peak that no training exceeds. Where a run seems to, its peak or its FLOPs are wrong."""
 
 WORKER_START_SECONDS = 10.0
-"""Seconds to start loader workers at the beginning of an epoch, imports included: a generous guess."""
+"""Seconds to start loader workers at the beginning of an epoch, imports included: a generous guess. Where a launch
+waited longer for its first batch, that counts: workers that are started anew may each be sent a large data set."""
 
 
 BUSY = 0.1
@@ -334,8 +335,11 @@ def _epoch_start(facts: RunFacts, asked: Asked) -> Bound | None:
     if not asked.epoch_samples:
         return None
     epoch = asked.epoch_samples / facts.throughput.samples_per_second
-    share = WORKER_START_SECONDS / (epoch + WORKER_START_SECONDS)
-    why = f"workers start once an epoch of {epoch:.0f} s, in {WORKER_START_SECONDS:.0f} s at the very most"
+    start = max(WORKER_START_SECONDS, facts.first_wait or 0.0)
+    share = start / (epoch + start)
+    why = f"workers start once an epoch of {epoch:.0f} s, in {start:.0f} s at the very most"
+    if facts.first_wait is not None:
+        why += f", as a launch had its first batch after {facts.first_wait:.1f} s"
     return Bound(ratio=speed_up(share), why=why)
 
 

@@ -40,7 +40,7 @@ FEWEST = 12
 """The fewest places of the data that must have been read both from disk and from memory."""
 
 HOLDS = 0.5
-"""The part of a machine's memory in which data surely stay: training takes some, and the kernel keeps other files."""
+"""The part of the memory in which data surely stay: training takes some, and the kernel keeps other files."""
 
 MANY = 4
 """The epochs from which on the first one is a small part of the job. It alone reads from disk what memory holds."""
@@ -62,7 +62,7 @@ class FirstReads:
     epoch_bytes: float | None = None
     """The bytes that an epoch of the job fetches, roughly; None where its samples are not known."""
     memory: int | None = None
-    """The bytes of memory of the machine."""
+    """The bytes of memory that the job may hold, on the machine or in its container."""
     epochs: float | None = None
     """The epochs of the job; None where they are not known."""
 

@@ -11,6 +11,12 @@ def ranks_of(observed: Mapping[str, object]) -> int:
     return int(observed.get("world_size") or 1)
 
 
+def loaders_of_step(observed: Mapping[str, object]) -> int:
+    """Return the number of loaders that each step draws from; 1 where it is not known. The samples are those of one."""
+    several = observed.get("loaders_of_step")
+    return several if isinstance(several, int) else 1
+
+
 def samples_of_step(observed: Mapping[str, object]) -> int:
     """Return the samples of an optimizer step of all ranks together. What is not known counts as 1."""
     names = ("per_device_train_batch_size", "gradient_accumulation_steps")

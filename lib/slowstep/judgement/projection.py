@@ -10,7 +10,7 @@ from slowstep.judgement.comparison import FEWEST_PAIRS, launches_of
 from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
-from slowstep.judgement.observed_sizes import ranks_of
+from slowstep.judgement.observed_sizes import loaders_of_step, ranks_of
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import samples_per_step, seconds_per_step
 from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
@@ -63,8 +63,13 @@ class Projection:
 
 
 def devices(trial: TrialRecord) -> int:
-    """Return the number of devices that a trial trains on: one for each of its processes. A host counts as one."""
-    return ranks_of(trial.observed) if trial.observed.get("device") == "cuda" else 1
+    """Return the number of devices that a trial trains on. A host counts as one.
+
+    A process may train on several, and several processes on one. In records that do not tell it each process has one.
+    """
+    if trial.observed.get("device") != "cuda":
+        return 1
+    return int(trial.observed.get("devices") or ranks_of(trial.observed))
 
 
 def unknown(settings: Settings, noise: ComparisonRecord) -> str:
@@ -106,6 +111,8 @@ def project(
     if unknown(settings, noise) or (change and len(change.pairs) < FEWEST_PAIRS):
         return None
     settings, assumed = _with_known_epoch(settings, noise)
+    if (several := loaders_of_step(noise.baseline.observed)) > 1:
+        assumed.append(f"of the {several} loaders that a step draws from, that ends an epoch whose samples are counted")
     job, trial = settings.job, change.treatment if change else noise.baseline
     mean, half = (stalls * x for x in _pace_of_job(job.samples, noise))
     pace = _after(change, mean, half) if change else _Pace(mean=mean, low=max(0.0, mean - half), high=mean + half)

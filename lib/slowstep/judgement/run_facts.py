@@ -61,6 +61,8 @@ class RunFacts:
     first_reads: FirstReads | None = None
     """A wait for files that later launches found in memory; None if there is none. If it matters in the job, the
     timeline holds only the steps that read them from disk."""
+    first_wait: float | None = None
+    """Seconds, at the most, that a launch waited for its first batch; None if unknown."""
     rarest_stall: int = 500
     """The rarity that matters. A bound refutes a wait only if stalls in one of so many steps would have been met."""
 
@@ -119,7 +121,13 @@ def baseline_facts(
     quiet = not_held_up(every or own)
     read, steps = as_in_job(quiet, of_job)
     facts = _facts(blocks, own, steps, record.baseline.observed, rarest_stall)
-    return replace(facts, was_held_up=any(one not in quiet for one in own if len(one)), first_reads=read)
+    waits = [arm.first_wait for arm in (record.baseline, record.treatment) if arm.first_wait is not None]
+    return replace(
+        facts,
+        was_held_up=any(one not in quiet for one in own if len(one)),
+        first_reads=read,
+        first_wait=max(waits, default=None),
+    )
 
 
 def changed_facts(record: ComparisonRecord, rarest_stall: int = 500) -> RunFacts:

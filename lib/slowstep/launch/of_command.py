@@ -95,6 +95,7 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path], wei
         values=settings.changes,
         feeding=settings.surveyed.feeding,
         epochs_end=bool(settings.run["loaders_by_turns"]),
+        epoch_of_longest=bool(settings.run["epoch_of_longest"]),
         meets_after=list(settings.run["meets_after"] or ()),
         writable=own if settings.command.protected else [],
         # a checkpoint that is not thrown away could push out one of the user's

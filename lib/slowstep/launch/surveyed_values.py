@@ -55,6 +55,8 @@ OF_DATA_SET = (
     "changed_within_epochs",
     "changed_between_epochs",
     "loaders_by_turns",
+    "unlike_batch_sizes",
+    "epoch_of_longest",
 )
 """What a survey tells of the data set that training draws from, and of its loaders, where it is so."""
 

@@ -224,7 +224,8 @@ class InterleavedComparison:
     def _see(self, side: int, trial: LiveTrial) -> None:
         """Keep the record of the arm's last launch, but with the start-up of its first, which found no caches."""
         first = self.pool.first.setdefault(self.keys[side], trial.record)
-        self.seen[side] = replace(trial.record, startup=first.startup, warmup_steps=first.warmup_steps)
+        start = {"startup": first.startup, "first_wait": first.first_wait, "warmup_steps": first.warmup_steps}
+        self.seen[side] = replace(trial.record, **start)
 
     def _trial(self, side: int) -> LiveTrial:
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median_high
 
+from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.live_trial import PATIENCE, START_UP, LiveTrial, host_peak
 from slowstep.records import Block, Status, TrialRecord
@@ -61,9 +62,10 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         status=Status.OK,
         startup=startup | {"warm-up": spent},
         wall={START_UP: process.startup_seconds + time.perf_counter() - began},
+        first_wait=_first_wait(first.block, startup, seen.facts),
         warmup_steps=steps,
         settled=settled,
-        observed=seen.facts,
+        observed=seen.facts | ({"devices": len(chunk.devices)} if chunk.devices else {}),
         losses=chunk.losses,
         learning_rates=chunk.learning_rates,
         memory=host_peak(process, chunk.memory),
@@ -85,6 +87,18 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         devices=chunk.devices,
         retries=chunk.memory.retries or 0,
     )
+
+
+def _first_wait(first: Block, startup: Mapping[str, float], facts: Mapping[str, object]) -> float:
+    """Return the seconds, at the most, that a launch waited for its first batch.
+
+    Several ranks are ready only after their first step. Theirs is in the start-up, and so is a batch that was fetched
+    before the first step.
+    """
+    waited = first.phases.get("data", 0.0)
+    if waited and ranks_of(facts) == 1:
+        return waited
+    return startup.get("first step boundary", 0.0) + first.seconds
 
 
 def _pace(means: Sequence[float]) -> float:

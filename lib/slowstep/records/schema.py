@@ -21,6 +21,8 @@ class TrialRecord:
     model, trainer, first step boundary, first step, warm-up."""
     wall: dict[str, float] = field(default_factory=dict)
     """Seconds of the trial's whole life: start-up and warm-up, measured blocks, discarded steps, waiting."""
+    first_wait: float | None = None
+    """Seconds, at the most, until the first batch was there, the start of loader workers included; None if unknown."""
     warmup_steps: int = 0
     settled: bool = True
     """True if the step time had stopped falling when warm-up ended."""

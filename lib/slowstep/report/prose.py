@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.investigation.results import Baseline
 from slowstep.judgement.nodes import NODE, against_first
+from slowstep.judgement.observed_sizes import loaders_of_step
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import best_levels, best_together
@@ -113,10 +114,10 @@ def _where_time_goes(baseline: Baseline, minimum_effect: float) -> str:
     facts = baseline.facts
     largest = sorted(((p, s.mean) for p, s in facts.shares.items()), key=lambda x: -x[1])[:3]
     where = ", ".join(f"{PHASE_NAMES[phase]} {share(s)}" for phase, s in largest)
-    return (
-        f"**The step's time goes to {where}.** The run trains {rate(facts.throughput.samples_per_second)} samples/s. "
-        f"{_against_itself(baseline, minimum_effect)}"
-    )
+    several = loaders_of_step(facts.observed)
+    of = f" (those of one of the {several} loaders that a step draws from)" if several > 1 else ""
+    speed = f"{rate(facts.throughput.samples_per_second)} samples/s{of}"
+    return f"**The step's time goes to {where}.** The run trains {speed}. {_against_itself(baseline, minimum_effect)}"
 
 
 def _share_of_peak(baseline: Baseline) -> str:

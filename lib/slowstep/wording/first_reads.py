@@ -30,5 +30,5 @@ def waits_for_disk(found: FirstReads | None) -> str:
         return f"{both}, so the job waits as at first in its first epoch alone.{MEANS if found.matters else ''}"
     sizes = ""
     if found.epoch_bytes and found.memory:
-        sizes = f" (an epoch reads about {size(found.epoch_bytes)}, and this machine has {size(found.memory)})"
+        sizes = f" (an epoch reads about {size(found.epoch_bytes)}, and there are {size(found.memory)} of memory here)"
     return f"{both}: a job that reads more than memory holds{sizes} waits as at first.{MEANS}"

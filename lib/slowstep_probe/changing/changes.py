@@ -92,14 +92,14 @@ class Changes:
         self.interceptors.flags.set()
 
     def after_first_step(self) -> None:
-        """Change the models, which are known now, and look at what the program was given."""
+        """Look at what the program was given."""
         self.given.look(getattr(self.interceptors.configurations.trainer, "args", None))
-        if refused := self.interceptors.settle(self.probe.models):
-            raise NotTestable(refused[0])
 
     def after_early_step(self) -> None:
-        """Look at whether the step drew random numbers."""
+        """Look at whether the step drew random numbers, and change the models that are known since."""
         self.draws.look()
+        if refused := self.interceptors.settle(self.probe.models):
+            raise NotTestable(refused[0])
 
     def facts(self) -> dict[str, Any]:
         """Return what is in effect, and the changes that were made."""

@@ -45,6 +45,8 @@ class Intervention:
     """The folders that the program's trial really writes to. All else that it writes is thrown away with it."""
     epochs_end: bool = False
     """True if epochs end as the program has it, since it goes on with another loader. Else they go on without end."""
+    epoch_of_longest: bool = False
+    """True if an epoch ends with the longest of the loaders that a step draws from; else with the shortest."""
     events: list[str] = field(default_factory=list)
     """The periodic events that are too rare for a trial's steps, and that a Trainer is made to do when asked.
 

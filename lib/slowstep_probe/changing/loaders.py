@@ -17,7 +17,7 @@ import torch.utils.data.dataloader as loading
 
 from slowstep_probe.changing.intervention import KEYWORDS, NEED_WORKERS
 from slowstep_probe.changing.wanted import Wanted, position_of
-from slowstep_probe.observed import length_of
+from slowstep_probe.looks import length_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.probe.drawn import Drawn, Examples

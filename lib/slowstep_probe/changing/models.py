@@ -56,6 +56,8 @@ class ModelChanges:
         self._switched_off = False
         self._optimizers: WeakSet[torch.optim.Optimizer] = WeakSet()
         self._met: WeakSet[torch.nn.Module] = WeakSet()
+        self._changed: WeakSet[torch.nn.Module] = WeakSet()
+        """The models that were known with weights to train, which are changed once."""
 
     def attach(self, patches: Patches) -> None:
         """Begin: switch off checkpointing that the program asks for, wherever it has the function from."""
@@ -88,10 +90,17 @@ class ModelChanges:
         return function(*args, **{name: value for name, value in kwargs.items() if name not in own})
 
     def settle(self, models: Sequence[torch.nn.Module], by_trainer: bool) -> list[str]:
-        """Make the changes in models that have trained; return why those were not made that have no place there."""
+        """Make the changes in models that have trained, and that are new.
+
+        Return why those were not made that have no place there. Beside models that were changed before, any may lack
+        one.
+        """
         self._met.update(models)
-        trained = [one for one in models if any(p.requires_grad for p in one.parameters())]
+        first = not self._changed
+        new = [one for one in models if _unwrapped(one) not in self._changed]
+        trained = [one for one in new if any(p.requires_grad for p in one.parameters())]
         called = [_unwrapped(one) for one in trained]
+        self._changed.update(called)
         if not called:
             return []
         inner = [one.get_base_model() if hasattr(one, "get_base_model") else one for one in called]
@@ -112,7 +121,7 @@ class ModelChanges:
             if self.wanted.values.get(CHECKPOINTING) is True:
                 refused.append(self._checkpoint(inner))
             self._arithmetic(trained, called)
-        return [why for why in refused if why]
+        return [why for why in refused if why and first]
 
     def _arithmetic(self, trained: Sequence[torch.nn.Module], called: Sequence[torch.nn.Module]) -> None:
         """Have models compiled, or computed under autocast: those `called`, which are inside of those `trained`."""

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.changing.configurations import ENDLESS
 from slowstep_probe.late_imports import LateImports
-from slowstep_probe.observed import length_of
+from slowstep_probe.looks import length_of
 from slowstep_probe.patches import Patches
 
 MAKERS = ("create_scheduler", "create_optimizer_and_scheduler")

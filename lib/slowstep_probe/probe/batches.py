@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
-from collections.abc import Callable
-from typing import Any
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch.utils.data.dataloader as loading
 
 from slowstep_probe.by_identity import identity, reference
-from slowstep_probe.looks import looking
+from slowstep_probe.looks import length_of, looking
 from slowstep_probe.measured import Work
 from slowstep_probe.probe import batch_work
 from slowstep_probe.probe.drawn import AHEAD, Drawn
 from slowstep_probe.probe.loader_workers import Workers
+
+T = TypeVar("T")
 
 FEEDING = 8
 """The loaders that feed the training of which is known that they do, where a new one is made again and again."""
@@ -27,19 +30,28 @@ _count = looking(batch_work.count)
 
 
 class Batches:
-    """The iterators of loaders, by numbers in the order in which they were met, and what became of their batches."""
+    """The iterators of loaders, by numbers in the order in which they were met, and what became of their batches.
 
-    def __init__(self) -> None:
+    A step may have batches of several loaders. The samples of one of them are counted: of that which ends the epoch.
+    This is the one of the fewest batches, as in `zip`. Where that one was seen to end within an epoch of another, as in
+    `zip(cycle(few), many)`, it is the one of the most: `epoch_of_longest` says so of a program that was surveyed.
+    """
+
+    def __init__(self, epoch_of_longest: bool = False) -> None:
         # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
         self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
         self._source: deque[Work] = deque()
         """The batches of the iterator that was asked last, which wait to be trained on."""
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._living: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        """The iterators that live, by their numbers."""
         self._count = itertools.count()
         self._asked: int | None = None
         """Number of the iterator that was asked last."""
         self._asked_iterator: Callable[[], Any] = lambda: None
         """It returns the iterator that was asked last; None if that is gone, or none was asked."""
+        self._asked_loader: Callable[[], Any] = lambda: None
+        """The loader of the iterator that was asked last."""
         self.training: set[int | None] = set()
         """Numbers of the iterators whose batches were trained on."""
         self._fed: set[int | None] = set()
@@ -60,10 +72,15 @@ class Batches:
         """The loader of each iterator that lives."""
         self._made: Any = None
         """The loader that began an epoch last: nothing else may hold it as long as no batch of it was trained on."""
-        self._asked_loader: Callable[[], Any] = lambda: None
-        """The loader of the iterator that was asked last."""
         self._ended: int | None = None
         """Number of the iterator, of those that fed a backward pass, that was the last to give its last batch."""
+        self._ended_after = 0
+        """The backward passes before that."""
+        self._ended_alone = self._renewed = False
+        """Whether no other one had given a batch for the next pass by then; whether one was made since."""
+        self.epoch_of_longest = epoch_of_longest
+        self.ends_within = False
+        """True if a loader was seen to end within an epoch of another one."""
         self._after: dict[int, int | None] = {}
         """The value of `_ended` when each iterator was made, by its number."""
         self._began: dict[int, int] = {}
@@ -78,19 +95,26 @@ class Batches:
         """The examples of the batches that were given, as they were drawn."""
         self.workers = Workers()
         """The workers of the loader that training draws from."""
-        self.loader: Any = None
-        """The loader whose batches are trained on; None if training has none."""
+        self._together: list[Any] = []
+        """The loaders that the last pass had batches of, as far as they feed the training."""
+        self.together = 0
+        """The most loaders so far that one pass had batches of."""
+        self._at_once: set[int | None] = set()
+        """The identities of the loaders of such passes."""
 
     def number(self, iterator: Any) -> int:
         """Return the number of an iterator."""
         if iterator not in self._numbers:
             self._numbers[iterator] = next(self._count)
+            self._living[self._numbers[iterator]] = iterator
         return self._numbers[iterator]
 
     def made(self, iterator: Any, loader: Any, updates: int) -> None:
         """Note which loader an iterator is of, and how many optimizer steps had ended when it was made."""
         number = self.number(iterator)
         self._loaders[number], self._began[number], self._after[number] = identity(loader), updates, self._ended
+        self._first.pop(number, None)  # with workers that stay, the iterator of each epoch is the same
+        self._renewed = True
         # a loop may make a loader for itself alone, which then lives as long as its iterator; but one that keeps its
         # iterator, with workers that stay, would keep itself
         keeps = getattr(loader, "_iterator", None) is iterator
@@ -119,13 +143,16 @@ class Batches:
         self._source.append(_count(batch, self.drawn.of_last(iterator)) or Work())
         if self._asked is not None:
             self._given.add(self._asked)
-            self._first.setdefault(self._asked, self._passes)
+            first = self._first.setdefault(self._asked, self._passes)
+            goes_on = self._asked in self._fed and first < self._ended_after < self._passes - 1
+            self.ends_within |= goes_on and not (self._ended_alone and self._renewed)
 
     def exhaust(self, iterator: int | None) -> None:
         """Note that an iterator has given its last batch."""
         self._exhausted.add(iterator)
         if iterator in self._fed:
-            self._ended = iterator
+            self._ended, self._ended_after = iterator, self._passes
+            self._ended_alone, self._renewed = not (self._given & self._fed) - {iterator}, False
         elif self._is_looked_at() and iterator == self._asked:
             self._forget()
 
@@ -167,13 +194,33 @@ class Batches:
         return bool(self.training or self._source)
 
     def take(self) -> Work | None:
-        """Return the work of the batch that is trained on next; None if none came from a loader."""
+        """Return the work of the batch that is trained on next; None if none came from a loader.
+
+        Of a pass that has batches of several loaders, it is that of the loader that ends the epoch.
+        """
         if not self._source:
             return None
-        self.training.add(self._asked)
-        if (loader := self._asked_loader()) is not None:
-            self.loader = loader
-        return self._source.popleft()
+        works, loaders = {self._asked: self._source.popleft()}, {self._asked: self._asked_loader()}
+        for number in sorted(self._sources - {self._asked}):
+            iterator = self._living.get(number)
+            queue = None if iterator is None else self._fetched.get(iterator)
+            if queue:
+                works[number] = queue.popleft()
+                if number in self._before | self._fed or self._loaders.get(number) in self._feeding:
+                    loaders[number] = self._of.get(iterator, lambda: None)()
+        self.training |= loaders.keys()
+        self._together = [one for one in loaders.values() if one is not None] or self._together
+        if len(loaders) > 1:
+            self.together = max(self.together, len(loaders))
+            self._at_once |= {self._loaders.get(number) for number in loaders}
+        return works[_ends_epoch(loaders, loaders.get, self.epoch_of_longest)]
+
+    @property
+    def loader(self) -> Any:
+        """The loader whose batches are trained on; None if training has none. Of several it ends the epoch."""
+        if not self._together:
+            return None
+        return _ends_epoch(self._together, lambda one: one, self.epoch_of_longest)
 
     def feed(self) -> None:
         """Note that a batch of the iterator that was asked last came to a backward pass.
@@ -214,7 +261,18 @@ class Batches:
     def successors(self) -> list[tuple[int, int]]:
         """The pairs of loaders of which the second came to be trained on when the first had given its last batch.
 
-        They are told by their identities.
+        They are told by their identities. Of two that a step draws from at once, none follows the other.
         """
         pairs = [(self._loaders.get(self._after.get(one)), self._loaders.get(one)) for one in self._fed]
-        return [(before, one) for before, one in pairs if before is not None and one is not None and one != before]
+        known = [(before, one) for before, one in pairs if before is not None and one is not None and one != before]
+        return [pair for pair in known if not self._at_once.issuperset(pair)]
+
+
+def _ends_epoch(several: Collection[T], loader_of: Callable[[T], Any], longest: bool) -> T:
+    """Return the first one of several whose loader has the fewest batches, or the most of those that tell them."""
+    first, *others = several
+    if not others:
+        return first
+    if longest:
+        return max(several, key=lambda one: length_of(loader_of(one)) or 0)
+    return min(several, key=lambda one: length_of(loader_of(one)) or math.inf)

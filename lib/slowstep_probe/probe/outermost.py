@@ -45,7 +45,7 @@ class Outermost:
         begins: Callable[[torch.nn.Module | None, tuple[Any, ...], dict[str, Any]], bool],
         ends: Callable[[], None],
         is_inside: Callable[[], bool],
-        steps: int = SOUGHT,
+        steps: float = SOUGHT,
     ):
         """Make it. Modules are sought in as many `steps` as are told by `step_ended`."""
         self._sought = steps
@@ -59,7 +59,7 @@ class Outermost:
         self._own = OwnCalls(self._own_call)
         self._passes: list[_Watched | _OwnPass] = []
         """The passes that are under way, outermost first."""
-        self._steps = 0
+        self._steps = 0.0
         """Steps so far in which modules were sought."""
         self._discovery: Any = None
         """The global hook, while it is there."""
@@ -67,9 +67,17 @@ class Outermost:
         self._in_function = self._went_on = False
         """Whether a compiled function makes a forward pass now; whether the one that runs has gone on to another
         phase."""
+        self._watches = False
+        """True while passes are told."""
+
+    @property
+    def is_open(self) -> bool:
+        """True within a pass."""
+        return bool(self._passes) or self._in_function
 
     def attach(self) -> None:
         """Begin."""
+        self._watches = True
         original = torch.compile
 
         @functools.wraps(original)
@@ -99,14 +107,33 @@ class Outermost:
         for one in self._called:
             one.hook()  # the program may have cleared its hooks
 
+    def rest(self) -> None:
+        """Remove all hooks, leave compiled functions alone, and forget the modules, which may be gone soon."""
+        self._pause()
+        while self._called:
+            self._called.pop().remove()
+        self.modules.clear()
+        self.functions.clear()
+        self._passes.clear()
+        self._in_function = self._watches = False
+        self._steps = self._sought
+
+    def seek_anew(self) -> None:
+        """Seek modules in as many steps again. Outside of a pass those are forgotten that are known."""
+        if not self.is_open:
+            self.rest()
+        self._watches, self._steps = True, 0.0
+        if not self.is_open:
+            self.seek()
+
     def remove(self) -> None:
-        """Remove all hooks, and leave compiled functions alone."""
+        """Remove all hooks, and leave compiled functions alone. The modules stay known."""
         self._pause()
         while self._called:
             self._called.pop().remove()
         while self._undo:
             self._undo.pop()()
-        self._steps = self._sought
+        self._watches, self._steps = False, self._sought
 
     def goes_on(self) -> None:
         """End the forward pass of the compiled function that runs: it goes on to another phase by itself.
@@ -142,7 +169,7 @@ class Outermost:
 
     def _own_call(self, original: Any, module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
         """Answer the call of a module that takes no hooks, by its own, which is a pass until it trains by itself."""
-        if torch.compiler.is_compiling() or not self._undo or self._is_inside():
+        if torch.compiler.is_compiling() or not self._watches or self._is_inside():
             return original(module, *args, **kwargs)
         if all(module is not known for known in self.modules):
             if self._steps >= self._sought:
@@ -205,7 +232,7 @@ class Outermost:
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
             nonlocal makes_pass
-            if torch.compiler.is_compiling() or not self._undo or self._is_inside():
+            if torch.compiler.is_compiling() or not self._watches or self._is_inside():
                 return function(*args, **kwargs)
             self._pause()
             self._went_on = False

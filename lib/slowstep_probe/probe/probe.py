@@ -83,14 +83,16 @@ class Probe:
         at_step_boundary: Callable[[], None] = lambda: None,
         together: bool = False,
         meets_after: int = 0,
+        epoch_of_longest: bool = False,
     ):
         """Make a probe. `together` is True if other ranks train with this one, which meet it at step boundaries.
 
         `meets_after` is the number of optimizer steps after which ranks meet that have not all a loader; else it is 0.
+        `epoch_of_longest` tells which loader ends an epoch, see `Batches`.
         """
         self.at_step_boundary = at_step_boundary
         self.together, self.meets_after = together, meets_after
-        self.fetched = Batches()
+        self.fetched = Batches(epoch_of_longest)
         self.tape = Tape(clock or HostClock(), self.fetched.training)
         self.phases = Phases(self.tape)
         self.steps = StepEnds()

@@ -391,6 +391,7 @@ class Watched:
 
         probe = self.probe
         block, _ = probe.close()
+        probe.fetched.epoch_of_longest = probe.fetched.ends_within
         facts = self.effects.facts(probe.models, probe.loader) | observed(probe)
         if self.exchange:
             facts |= looking(self.exchange.facts)(probe.models, probe.loader) or {}

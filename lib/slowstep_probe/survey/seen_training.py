@@ -12,7 +12,8 @@ import torch
 from slowstep_probe import places
 from slowstep_probe.changing.trainer_events import eval_samples
 from slowstep_probe.looks import looking, with_size
-from slowstep_probe.measured import Block
+from slowstep_probe.measured import Block, Work
+from slowstep_probe.observed import batch_size_of
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.survey.survey import Survey
 
@@ -32,7 +33,7 @@ def seen_training(
     found = {
         "step_seconds": block.step_seconds,
         "phases": block.phases,
-        "work": asdict(block.work),
+        "work": asdict(_work(probe, block)),
         "micro_batches": probe.steps.micro_batches,
         "batches": probe.steps.batches,
         "updates": updates,
@@ -52,6 +53,13 @@ def seen_training(
         return found
     found["other_models"] = [_of_model(one, updated) for one in probe.models if _is_beside(one, model, updated)]
     return found | {"model": _of_model(model, updated if _have_some(probe.models, updated) else None)}
+
+
+def _work(probe: Probe, block: Block) -> Work:
+    """Return the work of a block. Where it became clear late whose samples count, it is told by their batches' size."""
+    if not probe.fetched.epoch_of_longest:
+        return block.work
+    return Work(samples=block.steps * probe.steps.batches * (batch_size_of(probe.loader) or 0))
 
 
 def _with_gradients(models: Sequence[torch.nn.Module]) -> set[int]:
@@ -114,6 +122,8 @@ def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
         "loader": survey.number_of(probe.loader),
         "repeated_by_workers": survey.is_repeated(probe.loader),
         "feeding": survey.feeding(probe.fetched.feeding),
+        "unlike_batch_sizes": survey.unlike_batch_sizes(probe.fetched.feeding),
+        "epoch_of_longest": probe.fetched.epoch_of_longest,
         "loaders_by_turns": survey.by_turns(probe.fetched.successors),
         "iterable_dataset": isinstance(probe.loader.dataset, torch.utils.data.IterableDataset),
     } | survey.data_set_facts(probe.loader)

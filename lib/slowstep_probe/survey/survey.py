@@ -35,8 +35,8 @@ from slowstep_probe.data_sets.own_counts import OwnCounts, trained_within
 from slowstep_probe.data_sets.own_draws import OwnDraws
 from slowstep_probe.data_sets.shared_places import SharedPlaces
 from slowstep_probe.late_imports import LateImports
-from slowstep_probe.looks import looking, seen, with_size
-from slowstep_probe.observed import batch_size_of, length_of, sampler_of
+from slowstep_probe.looks import length_of, looking, seen, with_size
+from slowstep_probe.observed import batch_size_of, sampler_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
@@ -193,6 +193,12 @@ class Survey:
         data = {self._data.get(loader) for loader in loaders} - {None}
         places = [noted.place for loader, noted in self._loaders.items() if self._data.get(loader) in data]
         return list(dict.fromkeys(str(place) for place in places if place.file))
+
+    def unlike_batch_sizes(self, loaders: Sequence[int]) -> list[int]:
+        """Return the sizes of the batches of `loaders`, told by their identities, where they are not all alike."""
+        noted = (self._loaders.get(loader) for loader in loaders)
+        sizes = {one.values["batch_size"] for one in noted if one and isinstance(one.values.get("batch_size"), int)}
+        return sorted(sizes) if len(sizes) > 1 else []
 
     def by_turns(self, successors: Sequence[tuple[int, int]]) -> bool:
         """Return whether training goes over several loaders that were made at one place, one after the other.

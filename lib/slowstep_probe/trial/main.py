@@ -30,6 +30,7 @@ from torch.profiler import record_function
 from slowstep_probe import devices, heap
 from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
+from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Memory, Status, no_profile
 from slowstep_probe.observed import observed
@@ -70,6 +71,7 @@ from slowstep_probe.trial.profiling import ANNOTATION, PROFILES_ITSELF, Profilin
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
+from slowstep_probe.trial.step_hooks import StepHooks
 from slowstep_probe.trial.told import NotTestable, told
 from slowstep_probe.trial.update_calls import own_weights
 from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
@@ -78,7 +80,8 @@ from slowstep_probe.weights import on_device
 T = TypeVar("T")
 
 EARLY = 4
-"""The steps after whose each it is looked at whether random numbers were drawn."""
+"""The steps after whose each models are changed that are known since, and it is looked whether random numbers were
+drawn."""
 
 
 def main(wire: Wire, launch: Mapping[str, Any]) -> None:
@@ -163,14 +166,17 @@ class Trial:
         """The steps between the last block and the one that is open that came before steady ones."""
         self.together = self.rank is not None and self.rank.size > 1
         """True if this is one of several ranks."""
-        meets = launch.intervention.meets_after if launch.intervention and self.together else []
+        asked = launch.intervention or Intervention()
+        meets = asked.meets_after if self.together else []
         self.probe = Probe(
             at_step_boundary=self.at_step_boundary,
             together=self.together,
             meets_after=meets[self.rank.number] if meets else 0,
+            epoch_of_longest=asked.epoch_of_longest,
         )
         self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
         self.changes: Changes | None = None
+        self.step_hooks = StepHooks()
         self.ready = self.met = False
         self.profiling: tuple[Profiling, Profile] | None = None
         self.profiles_itself = False
@@ -191,6 +197,7 @@ class Trial:
         patches = Patches()
         size = self.rank.size if self.rank else 0
         Meeting(self.launch.meeting, size, self.address).attach(patches)
+        self.step_hooks.attach(patches)
         if self.rank is not None:
             self.collectives.attach(patches)
             self.exchange.attach(patches)
@@ -248,9 +255,9 @@ class Trial:
             if self.looking and then is not Then.CLOSE:
                 self.worker_stacks.begin(self.probe.workers.pids)
             if self.changes and self.schedule.all_trained <= EARLY:
-                self.changes.after_early_step()
                 if self.schedule.all_trained == 1:
                     self.changes.after_first_step()
+                self.changes.after_early_step()
             if then is not Then.CLOSE:
                 self._go_on(then)
                 return
@@ -368,7 +375,8 @@ class Trial:
                 self._begin(request)
                 return
             if isinstance(request, Profile):
-                self.looking = (Places(self.probe.tape.last_mark, partial(own_weights, self.probe)), request)
+                weights = partial(own_weights, self.probe)
+                self.looking = (Places(self.probe.tape.last_mark, weights, self.step_hooks.codes), request)
                 self._begin(Run(steps=request.looks))
                 self.worker_stacks.begin(self.probe.workers.pids)
                 self.looking[0].begin()

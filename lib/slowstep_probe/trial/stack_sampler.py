@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
-from types import FrameType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 import torch
@@ -168,14 +168,25 @@ class StackLook(NamedTuple):
     """The place in the user's own code that calls the module which runs; empty if none runs."""
     calls: tuple[int, ...] = ()
     """All functions on the stack, where the program may update its weights by one of them, by the `id` of each."""
+    hook: Function | None = None
+    """The user's own hook on an optimizer that runs; None if none does."""
 
 
 class Places(StackSampler):
     """Looks at the stack of the thread that made it, from `begin` to `stop`, which are called there as well."""
 
-    def __init__(self, moment: Callable[[], int], weights: Callable[[], Sequence[torch.Tensor]] = lambda: ()):
-        """Make it. `weights` returns those that the program updates without an optimizer of PyTorch's."""
+    def __init__(
+        self,
+        moment: Callable[[], int],
+        weights: Callable[[], Sequence[torch.Tensor]] = lambda: (),
+        hooks: Collection[int] = (),
+    ):
+        """Make it. `weights` returns those that the program updates without an optimizer of PyTorch's.
+
+        `hooks` are the user's own hooks on optimizers, by the `id` of their code.
+        """
         super().__init__(threading.get_ident())
+        self._hooks = hooks
         self.moment = moment
         """A function that returns the number of the last mark."""
         self.updates = UpdateCalls(weights)
@@ -197,9 +208,8 @@ class Places(StackSampler):
         where, own = place_of(frame)
         place = where + AT_WORKER * _called_from(frame, "_try_get_data")
         if own:
-            seen = StackLook(
-                mark, place, own, _package_function(frame), _own_functions(frame), _caller_of_module(frame)
-            )
+            inside, functions, caller = _package_function(frame), _own_functions(frame), _caller_of_module(frame)
+            seen = StackLook(mark, place, own, inside, functions, caller, hook=_outermost_of(frame, self._hooks))
         else:
             seen = StackLook(mark, place, own)
         calls = looking(self.updates.look)(stack(frame), mark) or ()
@@ -216,28 +226,29 @@ def placed(found: Counter[StackLook], phases: Sequence[str], changing: Collectio
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
     calling = _calls_what_trains(found, phases, whole)
     found = _with_callers(found, phases, calling)
-    told, together = Counter[tuple[str, str, bool]](), Counter[tuple[str, Function | None]]()
-    inside = defaultdict[tuple[str, str, bool], Counter[str]](Counter)
-    within = defaultdict[tuple[str, str, bool], Counter[Function | None]](Counter)
+    told, together = Counter[tuple[str, str, bool, bool]](), Counter[tuple[str, Function | None]]()
+    inside = defaultdict[tuple[str, str, bool, bool], Counter[str]](Counter)
+    within = defaultdict[tuple[str, str, bool, bool], Counter[Function | None]](Counter)
     for seen, time_there in found.items():
         phase = _phase(phases, seen.mark)
         if phase == "other" and updates.intersection(seen.calls):
             phase = "optimizer"
-        place = (phase, seen.where, seen.own)
+        hook = seen.hook if phase == "optimizer" else None
+        place = (phase, seen.where, seen.own, hook is not None)
         told[place] += time_there
         inside[place][seen.inside] += time_there
-        beside = next((f for f in seen.functions if f not in trains), None)
+        beside = hook or next((f for f in seen.functions if f not in trains), None)
         if beside and _makes_the_loss(phases, seen.mark):
             beside = None
         within[place][beside] += time_there
         together[phase, beside] += time_there
     number, kept = Counter[str](), []
-    for (phase, where, own), time_there in told.most_common():
+    for (phase, where, own, hooked), time_there in told.most_common():
         number[phase] += 1
         if number[phase] <= KEPT:
-            package = _most(inside[phase, where, own]) if where.removesuffix(AT_WORKER) in calling else ""
-            function = within[phase, where, own].most_common(1)[0][0]
-            place = Place(phase=phase, where=where, own=own, share=time_there / whole, inside=package)
+            package = _most(inside[phase, where, own, hooked]) if where.removesuffix(AT_WORKER) in calling else ""
+            function = within[phase, where, own, hooked].most_common(1)[0][0]
+            place = Place(phase=phase, where=where, own=own, share=time_there / whole, inside=package, hooked=hooked)
             if function is not None:
                 place = replace(place, within=str(function), together=together[phase, function] / whole)
             kept.append(place)
@@ -322,11 +333,21 @@ def _caller_of_module(frame: FrameType) -> str:
     return place_of(caller)[0] if caller is not None else ""
 
 
+def _outermost_of(frame: FrameType, codes: Collection[int]) -> Function | None:
+    """Return the outermost function on a stack whose code is one of these, each by its `id`; None if none is."""
+    found = [one.f_code for one in stack(frame) if id(one.f_code) in codes] if codes else []
+    return _function_of(found[-1]) if found else None
+
+
 def _own_functions(frame: FrameType) -> tuple[Function, ...]:
     """Return the user's own functions on a stack, outermost first, each once. Lambdas and the like are none."""
     codes = [one.f_code for one in stack(frame) if is_own(one.f_code.co_filename)]
-    own = [Function(c.co_filename, c.co_firstlineno, c.co_name) for c in reversed(codes) if not _is_nameless(c.co_name)]
+    own = [_function_of(code) for code in reversed(codes) if not _is_nameless(code.co_name)]
     return tuple(dict.fromkeys(own))
+
+
+def _function_of(code: CodeType) -> Function:
+    return Function(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def _is_nameless(name: str) -> bool:

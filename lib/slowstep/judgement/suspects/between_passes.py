@@ -1,4 +1,4 @@
-"""Suspects outside the passes: phases that train nothing, and time between the phases."""
+"""Suspects outside the passes: phases that train nothing, time between the phases, and hooks on an optimizer."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
     at_places = max(0.0, sum(p.share for p in named) - (training(profile, "other") if profile else 0.0))
     in_stalls = facts.timeline.in_stalls("other")
     if at_places >= in_stalls:
-        known = min(at_places, share.upper)
-        lower, upper = known / PROFILED_TO, min(known * PROFILED_TO, share.upper)
-        share = share if known >= share.mean else replace(share, mean=known, lower=min(lower, share.lower), upper=upper)
+        share = _at_places(at_places, share)
     else:
         rest = share.mean - in_stalls
         share = replace(share, mean=in_stalls, lower=max(0.0, share.lower - rest), upper=share.upper - rest)
@@ -44,6 +42,35 @@ def suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:
     why = "it trains nothing" + _now_and_then(facts, "other")
     beside_it = beside_lost(facts, "other", share)
     return Suspect(phase="other", share=share, why=why, **largest(_within(named, facts.shares["other"])), **beside_it)
+
+
+def suspect_hooks(facts: RunFacts, least: float) -> Suspect | None:
+    """Return the time of an optimizer's step in hooks of the program's own; None if it is certainly too little.
+
+    All else there is the update, which trains, whoever wrote its rule.
+    """
+    named = places([place for place in facts.places if place.hooked], "optimizer", NAMED * least)
+    whole = facts.shares["optimizer"]
+    share = _at_places(sum(part.share for part in named), whole)
+    if not named or share.upper < least:
+        return None
+    return Suspect(
+        phase="optimizer",
+        share=share,
+        why="a hook on the optimizer runs there, and trains nothing",
+        **largest(_within(named, whole)),
+        **beside_lost(facts, "optimizer", share),
+        comparable=False,
+    )
+
+
+def _at_places(taken: float, share: Interval) -> Interval:
+    """Return the part of a phase's `share` that is spent at places, which looks at some steps tell to be `taken`."""
+    known = min(taken, share.upper)
+    if known >= share.mean:
+        return share
+    upper = min(known * PROFILED_TO, share.upper)
+    return replace(share, mean=known, lower=min(known / PROFILED_TO, share.lower), upper=upper)
 
 
 def beside_lost(facts: RunFacts, phase: str, loses: Interval) -> dict[str, float]:

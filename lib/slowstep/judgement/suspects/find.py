@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from slowstep.judgement.ranks import Skew, node_of_rank, skew
 from slowstep.judgement.run_facts import RunFacts
-from slowstep.judgement.suspects.between_passes import beside_lost, suspect_between_phases, suspect_wait
+from slowstep.judgement.suspects.between_passes import (
+    beside_lost,
+    suspect_between_phases,
+    suspect_hooks,
+    suspect_wait,
+)
 from slowstep.judgement.suspects.in_passes import suspect_pass
 from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect
 
@@ -25,7 +30,7 @@ def _candidates(facts: RunFacts, minimum: float) -> list[Suspect]:
     """Return each phase that may lose time, as far as there is evidence of a loss in it; largest first."""
     least = minimum / (1 + minimum)
     found = [suspect_wait(facts, phase, least) for phase in TRAINS_NOTHING]
-    found.append(suspect_between_phases(facts, least))
+    found += [suspect_between_phases(facts, least), suspect_hooks(facts, least)]
     found += [suspect_pass(facts, phase, least) for phase in PASSES]
     slow = skew(facts.blocks, least)
     if slow is not None:
