@@ -206,6 +206,14 @@ def test_a_batch_of_one_device_is_not_that_of_all(names: tuple[str, str], tmp_pa
     assert any("On how many devices" in question for question in claim.questions)
 
 
+def test_a_batch_of_one_device_is_asked_about(tmp_path: Path) -> None:
+    """Accumulation is stated, and on how many devices both trained is not."""
+    head = "per_device_train_batch_size=4\ngradient_accumulation_steps=4\n"
+    found = judged(tmp_path, {name: head + bar(100, pace) for name, pace in (("a", 1.2), ("b", 1.0))}, speed_up="1.2")
+
+    assert any("over as many in all rows" in question for question in found.questions)
+
+
 def test_last_words_count_the_devices_of_a_batch(tmp_path: Path) -> None:
     """64 samples a step are those of 8 devices with 8 each; 50 are of no number of them."""
     words = "\n{{'train_runtime': 100.0, 'train_samples_per_second': {}, 'train_steps_per_second': 1.0}}\n"
