@@ -155,6 +155,14 @@ def test_a_name_with_two_values_is_asked_about(tmp_path: Path) -> None:
     assert ["its head says 'micro_batch_size' as 4 and 8: which counts?"] == row.questions
 
 
+def test_settings_that_no_run_can_have_are_asked_about(tmp_path: Path) -> None:
+    """The log is read all the same."""
+    found = judged(tmp_path, dict.fromkeys("ab", "bf16: true\nfp16: true\n" + SPOKEN), speed_up="1")
+
+    assert all(0.5 == run.solved.known["seconds_per_step"].middle for run in found.runs)
+    assert any("bf16 and fp16 are both true" in question for question in found.questions)
+
+
 def test_a_line_of_training_is_no_head(tmp_path: Path) -> None:
     """Its batch and its length may be those of one step."""
     lines = (f"step {n} | micro_batch_size={n} seq_len={100 + n} | {7000 + n} tok/s\n" for n in range(1, 30))

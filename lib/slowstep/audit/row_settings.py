@@ -67,6 +67,13 @@ def stated_by_all(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
+def without_head(row: Row, problems: Sequence[str]) -> Row:
+    """Return a row without the settings of its log's head, which no run can have, and with a question about them."""
+    asked = f"which of its head's settings count? {'; '.join(problems)}"
+    own = {name: value for name, value in row.settings.items() if name not in row.of_head}
+    return replace(row, settings=own, of_head=[], questions=[*row.questions, asked])
+
+
 def without_overridden(row: Row, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a row without those of its log's head that the parameter file says itself, as `own`."""
     said = {
