@@ -519,7 +519,8 @@ def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
 def test_what_can_not_be_diagnosed_is_refused_in_one_sentence(code: str, said: str, tmp_path: Path) -> None:
     """It forks away, kills its own group, wants a terminal, refuses its arguments, never trains, or hangs."""
     (tmp_path / "odd.py").write_text(code + "\n")
-    words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--startup", "8", "--outputs", str(tmp_path / "out")]
+    startup = "8" if "sleep" in code else "60"
+    words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--startup", startup, "--outputs", str(tmp_path / "out")]
     done = subprocess.run(
         [*words, "--", sys.executable, "odd.py", "--lr", "1"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

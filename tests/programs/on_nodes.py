@@ -35,7 +35,7 @@ for _ in range(100):
         optimizer.zero_grad()
         trained += 1
         if cause == "slow":
-            time.sleep(0.02)
+            time.sleep(0.1)
         if trained == 6:
             if cause == "killed":
                 os.kill(os.getpid(), 9)
