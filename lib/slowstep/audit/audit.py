@@ -8,18 +8,19 @@ from itertools import combinations
 
 from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
-from slowstep.audit.doubts import devices_unknown
 from slowstep.audit.equal_work import padding_differs, same_batch, tokens_disagree, with_speed
 from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
 from slowstep.audit.outliers import SLIPS, unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
+from slowstep.audit.relations import TITLES
 from slowstep.audit.rows_as_runs import as_runs
 from slowstep.audit.run import ReportedRun, same_devices, unknown_differences
 from slowstep.audit.sample_sizes import other_samples
 from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
 from slowstep.audit.stated_size import contradicts, stated_speed_up
+from slowstep.audit.uncounted_devices import uncounted_devices
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
@@ -156,7 +157,7 @@ def _of_all_devices(unit: str, measured: Sequence[ReportedRun]) -> bool:
 def _rankings(found: Sequence[ReportedRun]) -> list[Finding]:
     """Find out whether the fastest row depends on the unit that is read."""
     measured = [run for run in with_speed(found) if not run.open_figures]
-    of_one_device = any(devices_unknown(a, b) for a, b in combinations(measured, 2))
+    of_one_device = any(uncounted_devices(a, b, TITLES["samples_per_second"]) for a, b in combinations(measured, 2))
     other_tokens = any(_count_other_tokens(a, b) for a, b in combinations(measured, 2))
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],

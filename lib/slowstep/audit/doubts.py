@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
-from slowstep.audit.device_words import counted_in
 from slowstep.audit.differences import changed
 from slowstep.audit.equal_work import (
     FULL_LENGTH,
@@ -31,6 +30,7 @@ from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_o
 from slowstep.audit.short_runs import FEW_STEPS, few_steps, question_of_steps
 from slowstep.audit.stated_size import contradicts, stated_speed_up
 from slowstep.audit.time_to_result import ON_THAT, SAME_RESULT
+from slowstep.audit.uncounted_devices import DEVICES, uncounted_devices
 from slowstep.settings.reported import Claim
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
@@ -39,16 +39,12 @@ PADDED = "the figures don't say whether the tokens a second count padding, and t
 OTHER_TOKENS = "the figures don't say whether the tokens that a sample lacks in one of them are padding or text"
 BATCH = "the figures don't say whether a step trains on as many samples in both"
 MICRO = "the figures don't say whether these steps are micro-batches"
-DEVICES = "the speeds are those of one device, and the figures don't say how many devices each was trained on"
 
 OF_PADDING = re.compile(
     r"(?<![a-z])pad(?:s|ded|ding)?(?![a-z])|(?:group|sort)\w*[ _-]by[ _-]len|bucket(?:ing|ed)|smart[ _-]batch",
     re.IGNORECASE,
 )
 """Words of what leaves out padding and no text."""
-
-COMPARED = re.compile(r"\b(?:as|than|vs\.?|versus|over|on)\s+(\d{1,4})(?=\s*(?:[,;)]|\.(?!\d)|$))", re.IGNORECASE)
-"""A number that another one is compared with, without the thing that is counted: `64 GPUs are as fast as 8`."""
 
 
 def doubt_of(claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure | None, unit: str) -> str:
@@ -70,8 +66,8 @@ def doubt_of(claim: Claim, a: ReportedRun, b: ReportedRun, gain: Figure | None, 
     if alone or (unknown and not whole.meets(gain)):  # type: ignore[union-attr]
         return UNKNOWN
     of_one = claim.quantity is not None and claim.quantity.endswith(OF_A_DEVICE)
-    if not of_one and devices_unknown(a, b, claim.text):
-        return DEVICES
+    if not of_one and (of_devices := uncounted_devices(a, b, unit, claim.text)):
+        return of_devices
     if gain and (other := by_micro_batches(a, b, gain, unit)) and not _both_deny(claim, gain, other):
         return f"{MICRO}, and if they are it is {times(other.middle)} as fast"
     differ = changed(a.settings, b.settings).keys()
@@ -113,23 +109,6 @@ def _epochs_decide(claim: Claim, a: ReportedRun, b: ReportedRun) -> bool:
     words = (claim.text, a.label, b.label, *a.unknown.values(), *b.unknown.values())
     of_padding = bool(a.length and a.length == b.length) or any(map(OF_PADDING.search, words))
     return unit == "tokens_per_second" or (unit == "samples_per_second" and of_padding)
-
-
-def devices_unknown(a: ReportedRun, b: ReportedRun, text: str = "") -> bool:
-    """Return whether speeds of one device stand for those of several, whose number only words give.
-
-    These are the names of the rows, or the `text` of a claim.
-    """
-    counts = [counted_in(words) for words in (a.label, b.label)]
-    if not all(counts):
-        of_text = counted_in(text)
-        counts = [of_text, of_text | {*COMPARED.findall(text)}] if of_text else []
-    return len(set().union(*counts)) > 1 and all(_of_one_device(r) for r in (a, b))
-
-
-def _of_one_device(run: ReportedRun) -> bool:
-    each = [q.removesuffix(OF_A_DEVICE) for q in run.given if q.endswith(OF_A_DEVICE)]
-    return bool(each) and "devices" not in run.given and run.given.keys().isdisjoint(each)
 
 
 def _batch_unknown(a: ReportedRun, b: ReportedRun, unit: str) -> str:
@@ -177,7 +156,7 @@ def _on_doubt(a: ReportedRun, b: ReportedRun, doubt: str) -> Iterator[str]:
     if doubt.startswith(MICRO):
         words = " or ".join(dict.fromkeys(f"'{r.step_word}'" for r in (a, b) if r.step_word))
         yield f"Is one {words} of {both} a micro-batch, or all that a step accumulates?"
-    if doubt == DEVICES:
+    if doubt.endswith(DEVICES):
         yield f"On how many devices were {both} trained?"
     if doubt == UNKNOWN:
         yield f"How many steps or epochs did {both} take?"

@@ -213,11 +213,15 @@ def _unread(runs: Sequence[ReportedRun]) -> list[str]:
 def _parts(settings: Settings, runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about accumulation and devices: a table with batch sizes seldom says what else makes up a step."""
     assumed = [r for r in runs if r.says_batch and "samples_per_step" in r.solved.known and not _counts_samples(r)]
-    said = described(settings) or all("gradient_accumulation_steps" in r.settings.training_arguments for r in assumed)
-    if said or not assumed:
+    if described(settings) or not assumed:
         return []
-    if all("devices" in r.given for r in assumed):
-        return ["Are batches accumulated, and is that the same in all rows? The audit assumes they are not"]
+    accumulated = all("gradient_accumulation_steps" in r.settings.training_arguments for r in assumed)
+    counted = all("devices" in r.given for r in assumed)
+    if counted:
+        asked = "Are batches accumulated, and is that the same in all rows? The audit assumes they are not"
+        return [] if accumulated else [asked]
+    if accumulated:
+        return ["Are batches spread over devices, and over as many in all rows? The audit assumes they are not"]
     return [
         "Are batches accumulated or spread over devices, and is that the same in all rows? The audit assumes neither"
     ]

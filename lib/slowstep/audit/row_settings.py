@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from slowstep.audit.relations import TITLES
@@ -11,6 +12,7 @@ from slowstep.settings import TRAINED, Settings, SettingsError, override
 from slowstep.settings.convert import to_plain
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import RENAMED, SECTIONS
+from slowstep.settings.reported import Row
 
 Path = tuple[str, ...]
 """The names that lead to a value, from the section inwards."""
@@ -49,6 +51,35 @@ def row_settings(said: Mapping[str, Any], base: Settings, key: str, cells: Mappi
     for name, value in factors.items():
         own = _with_level(own, name, value, cells.get(name, f"{key}.{name}"))
     return own
+
+
+def stated_by_all(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without those settings of their logs' heads that another row does not state.
+
+    A log without such a head does not say that it was trained by the defaults.
+    """
+    names = {name for row in rows for name in row.of_head}
+    said = [{*row.settings, *row.of_head} for row in rows]
+    lone = {name for name in names if not all(name in each for each in said)}
+    return [
+        replace(row, settings={n: v for n, v in row.settings.items() if n not in lone or n not in row.of_head})
+        for row in rows
+    ]
+
+
+def without_head(row: Row, problems: Sequence[str]) -> Row:
+    """Return a row without the settings of its log's head, which no run can have, and with a question about them."""
+    asked = f"which of its head's settings count? {'; '.join(problems)}"
+    own = {name: value for name, value in row.settings.items() if name not in row.of_head}
+    return replace(row, settings=own, of_head=[], questions=[*row.questions, asked])
+
+
+def without_overridden(row: Row, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a row without those of its log's head that the parameter file says itself, as `own`."""
+    said = {
+        path for name, value in own.items() for path, _ in _leaves(tuple((place_of(name) or name).split(".")), value)
+    }
+    return {n: v for n, v in row.settings.items() if n not in row.of_head or tuple(place_of(n).split(".")) not in said}
 
 
 def place_of(name: str) -> str:

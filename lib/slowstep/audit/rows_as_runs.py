@@ -15,7 +15,7 @@ from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hu
 from slowstep.audit.micro_batches import in_steps, with_micro_batches
 from slowstep.audit.model_parallel import copies_of, names_a_way
 from slowstep.audit.relations import COUNTS, TITLES, solve
-from slowstep.audit.row_settings import row_settings
+from slowstep.audit.row_settings import row_settings, stated_by_all, without_head
 from slowstep.audit.run import BESIDE, QUESTIONS, SHARES, TEXT, TIMED, ReportedRun, described
 from slowstep.audit.unclear_batches import with_batches
 from slowstep.factors import CATALOGUE
@@ -48,7 +48,8 @@ def as_runs(settings: Settings, rows: Sequence[Row]) -> list[ReportedRun]:
     problems: list[str] = []
     found = []
     shares = {name for name in SHARES if _are_shares([row.figures[name] for row in rows if name in row.figures])}
-    for i, row in enumerate(with_micro_batches(settings, with_batches(settings, rows))):
+    stated = rows if described(settings) else stated_by_all(rows)
+    for i, row in enumerate(with_micro_batches(settings, with_batches(settings, stated))):
         try:
             found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}].", shares))
         except SettingsError as error:
@@ -115,6 +116,8 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Rep
     try:
         own = row_settings(row.settings, settings, row.place or f"{key}settings", row.cells)
     except SettingsError as error:
+        if row.of_head:
+            return _run(without_head(row, error.problems), settings, key, shares)
         raise SettingsError([*problems, *error.problems]) from None
     if problems:
         raise SettingsError(problems)

@@ -48,6 +48,8 @@ class Row:
     """What its file calls a step that may be a micro-batch, `it` or `batch`; MICRO_BATCH where it is one."""
     place: str = ""
     """The place where it was read, for messages; empty for a row of the parameter file."""
+    of_head: list[str] = field(default_factory=list)
+    """The settings that the head of its log states, also those that it states to be off."""
     cells: dict[str, str] = field(default_factory=dict)
     """The line and column where each of its settings was read, by setting."""
 

@@ -20,6 +20,7 @@ from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.text_files import boxed, looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
+from slowstep.audit.row_settings import without_overridden
 from slowstep.settings import SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
@@ -129,6 +130,8 @@ def _completed(written: Sequence[Row], read: Sequence[Row]) -> list[Row]:
         other = partners.get(own.label)
         for name in own.figures.keys() & (other.figures.keys() if other else ()):
             found = f"found {own.figures[name]!r}, and {other.place} says {other.figures[name]!r}"
+            if str(own.figures[name]) == str(other.figures[name]):
+                continue
             problems.append(
                 f"reported.rows[{i}].figures.{name}: {found}: which counts? Leave it out here, or rename the row."
             )
@@ -142,6 +145,7 @@ def _completed(written: Sequence[Row], read: Sequence[Row]) -> list[Row]:
         raise SettingsError(problems)
 
     def completed(row: Row, own: Row) -> Row:
+        row = replace(row, settings=without_overridden(row, own.settings))
         both = {part: getattr(row, part) | getattr(own, part) for part in ("settings", "figures", "phases")}
         failed = row.out_of_memory or own.out_of_memory
         return replace(row, projected=own.projected, out_of_memory=failed, **both)

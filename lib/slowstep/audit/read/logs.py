@@ -12,6 +12,7 @@ from typing import Any
 
 from slowstep.audit.figures import parse
 from slowstep.audit.read.bar_names import ends_with_metric, is_loss, shows_no_loss
+from slowstep.audit.read.heads import Heads, heads_of
 from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.nested_bars import outer_bars
@@ -23,6 +24,7 @@ from slowstep.audit.read.source_text import Unreadable
 from slowstep.audit.read.spoken_lines import SPEEDS
 from slowstep.audit.read.spoken_speeds import Spoken, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
+from slowstep.audit.read.with_heads import with_heads
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import capitalised
@@ -109,9 +111,12 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     not clear which bars are of training. `beside_box` says that it also holds a table without figures, drawn as a box,
     whose lines say no speed.
     """
-    log, ends, trainings = _read_by(scan(path), path)
+    heads = heads_of(path)
+    log, ends, trainings = _read_by(scan(path), path, heads)
     if any(stretch.name for stretch in log.stretches) and not any(map(_is_told_apart, trainings)):
-        lasting = _read_by(scan(path, with_metrics=False), path)  # bars that are trainings may say another loss each
+        lasting = _read_by(
+            scan(path, with_metrics=False), path, heads
+        )  # bars that are trainings may say another loss each
         log, ends, trainings = lasting if lasting[2] else (log, ends, trainings)
     _refuse_bare_epochs(trainings, path)
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
@@ -126,7 +131,7 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
         spoken = _spoken(path, log, beside_box)
         found, rests_on = [(spoken.figures, spoken.questions)], [{"steps": spoken.steps} if spoken.steps else {}]
     parts = zip_longest(found, rests_on, words)
-    return [
+    rows = [
         {
             "label": path.stem,
             "figures": row[0],
@@ -137,6 +142,8 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
         }
         for row, steps, word in parts
     ]
+    begun = [(training.at, training.stretches[-1].at) for training in trainings] or [(at, at) for at, _ in ends]
+    return with_heads(rows, heads, begun)
 
 
 def _step_word(training: Training) -> str:
@@ -155,12 +162,14 @@ def _is_told_apart(training: Training) -> bool:
     return bool(name) and (not ends_with_metric(name) or bars > 2 * len(training.stretches))
 
 
-def _read_by(log: Scanned, path: Path) -> tuple[Scanned, list[tuple[int, dict[str, Any]]], list[Training]]:
+def _read_by(
+    log: Scanned, path: Path, heads: Heads
+) -> tuple[Scanned, list[tuple[int, dict[str, Any]]], list[Training]]:
     """Return a log with Trainer's last words, with their places, and with its trainings."""
     dictionaries = [said for said in log.ends if said.text.startswith("{")]
     ends = _ends(dictionaries, path) or _ends(log.ends, path)  # scripts print the same once more as a list
     ends = told_once(ends, [stretch.at for stretch in log.stretches])
-    return log, ends, _trainings(log.stretches, [figures for _, figures in ends], path)
+    return log, ends, _trainings(log.stretches, [figures for _, figures in ends], heads, path)
 
 
 def _ends(each: Sequence[Said], path: Path) -> list[tuple[int, dict[str, Any]]]:
@@ -221,7 +230,9 @@ def _spoken(path: Path, log: Scanned, beside_box: bool) -> Spoken:
     raise Unreadable(str(path), log.lines, 1, why)
 
 
-def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:
+def _trainings(
+    stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], heads: Heads, path: Path
+) -> list[Training]:
     """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
     outer = outer_bars(stretches)
     inner = [s for s in stretches if (s.name, s.total) not in outer]
@@ -229,7 +240,7 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     own = own or _own(inner, bool(outer), bool(ends))
     if not own:
         return []
-    said = _said_totals(own, ends)
+    said = _said_totals(own, ends) | heads.planned(own)
     counting = [s for s in stretches if (s.name, s.total) in outer]
     found: list[Training] = []
     runs = separate_runs(own, counting)

@@ -73,6 +73,8 @@ LARGEST = 10**15
 ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 """What colours a terminal or moves its cursor."""
 
+LINE_ENDS = re.compile(r"[\r\n\b]+")
+
 CUT_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,20})?\Z")
 """The beginning of an escape sequence at the end of a piece."""
 
@@ -163,12 +165,23 @@ def pieces(path: Path) -> Iterator[tuple[str, bool]]:
 
 def lines_of(path: Path) -> Iterator[str]:
     """Yield the lines of a log, and each state of a line that is drawn again; of long ones the beginning."""
-    rest = ""
+    return (line for _, line in placed_lines(path))
+
+
+def placed_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield these lines with their places in the log, in characters."""
+    rest, began = "", 0
     for piece, _ in pieces(path):
-        *lines, rest = re.split(r"[\r\n\b]+", rest + piece)
-        yield from (line[:OVERLAP] for line in lines)
-        rest = rest[:OVERLAP]
-    yield rest
+        text, at = rest + piece, 0
+        for found in LINE_ENDS.finditer(text):
+            yield began + at, text[at : min(found.start(), at + OVERLAP)]
+            at = found.end()
+        rest = text[at:]
+        began += at
+        if len(rest) > OVERLAP:  # the places of the lines behind it stay as they are
+            began += len(rest) - OVERLAP
+            rest = rest[:OVERLAP]
+    yield began, rest
 
 
 def _add(stretches: list[Stretch], found: re.Match[str], name: str, began: int, pace: Pace) -> None:
