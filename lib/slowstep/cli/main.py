@@ -153,9 +153,9 @@ def _parser() -> Commands:
     parser.add_argument("--version", action="version", version=f"slowstep {__version__}")
     survey = parser.add_command("survey", "show in half a page what a command that trains is made of")
     survey.set_defaults(run=_survey)
-    survey.add_argument("--startup", type=above_zero, default=300.0, help="most seconds until the first step")
+    survey.add_argument("--startup", type=above_zero, default=300.0, help="most seconds until the first step (300)")
     survey.add_argument("--unprotected", action="store_true", help="let what the program writes stay")
-    survey.add_argument("--steps", type=counted, default=20, help="steps that are watched")
+    survey.add_argument("--steps", type=counted, default=20, help="steps that are watched (20)")
     survey.usage = "slowstep survey [options] -- COMMAND"
     changed = parser.add_command("run", "train for real with what was found, the program untouched")
     changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
@@ -184,11 +184,11 @@ def _parser() -> Commands:
                 command.usage += f"\n       slowstep {name} [options] -- COMMAND"
                 command.add_argument("--slurm", action="store_true", help="measure by jobs of Slurm (measure.slurm)")
                 command.add_argument(
-                    "--minutes", type=above_zero, help="how long all calls together may measure (a command: 15)"
+                    "--minutes", type=above_zero, help="how long all calls together may measure (15 for a command)"
                 )
                 command.add_argument("--name", type=_identifier, help="the name of the command's investigation")
                 command.add_argument(
-                    "--startup", type=above_zero, default=300.0, help="most seconds until its first step"
+                    "--startup", type=above_zero, default=300.0, help="most seconds until its first step (300)"
                 )
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
                 add_options(command)

@@ -11,9 +11,10 @@ from slowstep.nodes.listening import PORT, Listening, listen_at
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a command that trains on several nodes, where this is the first of them."""
-    command.add_argument("--port", type=_port, default=PORT, help=f"where other nodes join (several nodes: {PORT})")
-    command.add_argument("--key-file", default="", help="the key by which nodes know each other; made if it is missing")
-    command.add_argument("--wait", type=above_zero, default=5.0, help="most minutes until all nodes have joined")
+    nodes = command.add_argument_group("several nodes")
+    nodes.add_argument("--port", type=_port, default=PORT, help=f"where other nodes join ({PORT})")
+    nodes.add_argument("--key-file", default="", help="the key by which nodes know each other; made if it is missing")
+    nodes.add_argument("--wait", type=above_zero, default=5.0, help="most minutes until all nodes have joined (5)")
 
 
 def listen_as(given: argparse.Namespace) -> None:

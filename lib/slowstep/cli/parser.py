@@ -22,7 +22,7 @@ class Commands(argparse.ArgumentParser):
 
     def add_command(self, name: str, text: str) -> argparse.ArgumentParser:
         """Add a command, and return its parser."""
-        return self._commands.add_parser(name, help=text)
+        return self._commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
 
     @property
     def commands(self) -> Mapping[str, argparse.ArgumentParser]:

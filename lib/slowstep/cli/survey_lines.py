@@ -13,9 +13,11 @@ from slowstep.text.numbers import percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.wording.words import duration
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, way_of
+from slowstep_probe.survey.main import MOST_FILES
 
 SHOWN_OPTIONS = 12
 SHOWN_MODELS = 4
+SHOWN_FILES = 5
 WIDTH = 15
 
 LONG = 60
@@ -214,7 +216,9 @@ def _written(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         files = [
             os.path.relpath(f, seen.command.folder) if f.startswith(seen.command.folder) else f for f in seen.written
         ]
-        yield "writes", ", ".join(files[:5]) + (f", and {len(files) - 5} more" if len(files) > 5 else "")
+        at_least = "at least " if len(files) >= MOST_FILES else ""
+        more = f", and {at_least}{len(files) - SHOWN_FILES} more" if len(files) > SHOWN_FILES else ""
+        yield "writes", ", ".join(files[:SHOWN_FILES]) + more
 
 
 def count(number: float) -> str:

@@ -295,8 +295,8 @@ class Overview:
         if self.noise is None or not math.isfinite(self.noise):
             return f"{self.busy} {self.perhaps}".strip()
         told = (
-            f"Compared with itself, the run differs by chance. A gain of {percent(self.noise)} or more can be told "
-            "from that by as many pairs; more pairs show smaller gains."
+            f"Compared with itself, the run differs by chance: as many pairs can show a gain of {percent(self.noise)} "
+            "or more, and more pairs a smaller one."
         )
         if self.noise >= NOTHING_TOLD:
             told = (

@@ -21,7 +21,7 @@ class NestedNames:
 
     def __init__(self) -> None:
         self._open: list[tuple[int, bool, str]] = []
-        """For each part: its indent, whether a bracket closes it, and its name."""
+        """The indent of each part, whether a bracket closes it, and its name."""
 
     @property
     def names(self) -> list[str]:
