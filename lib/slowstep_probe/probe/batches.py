@@ -72,6 +72,8 @@ class Batches:
         """The backward passes so far."""
         self._first: dict[int, int] = {}
         """For each iterator, by its number: the backward passes before it gave its first batch."""
+        self._last: dict[int, int] = {}
+        """For each iterator, by its number: the backward passes before it gave its last batch so far."""
         self._feeding: deque[int] = deque(maxlen=FEEDING)
         """The identities of the last loaders that came to feed a backward pass."""
         self.drawn = Drawn()
@@ -120,6 +122,7 @@ class Batches:
         if self._asked is not None:
             self._given.add(self._asked)
             self._first.setdefault(self._asked, self._passes)
+            self._last[self._asked] = self._passes
 
     def exhaust(self, iterator: int | None) -> None:
         """Note that an iterator has given its last batch."""
@@ -214,7 +217,14 @@ class Batches:
     def successors(self) -> list[tuple[int, int]]:
         """The pairs of loaders of which the second came to be trained on when the first had given its last batch.
 
-        They are told by their identities.
+        They are told by their identities. Loaders that are gone over together, as by `zip`, give way to none.
         """
-        pairs = [(self._loaders.get(self._after.get(one)), self._loaders.get(one)) for one in self._fed]
+        ended = [(self._after.get(one), self._loaders.get(one)) for one in self._fed]
+        pairs = [(self._loaders.get(before), one) for before, one in ended if not self._is_beside(before, one)]
         return [(before, one) for before, one in pairs if before is not None and one is not None and one != before]
+
+    def _is_beside(self, iterator: int | None, loader: int | None) -> bool:
+        """Return whether a loader gave batches while an iterator did."""
+        begins, ends = (times.get(iterator, -1) for times in (self._first, self._last))  # type: ignore[arg-type]
+        others = [number for number in self._first if self._loaders.get(number) == loader]
+        return any(self._first[number] <= ends and self._last[number] >= begins for number in others)

@@ -109,9 +109,8 @@ def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
         "loader": survey.number_of(probe.loader),
         "repeated_by_workers": survey.is_repeated(probe.loader),
         "feeding": survey.feeding(probe.fetched.feeding),
-        "loaders_by_turns": survey.by_turns(probe.fetched.successors),
         "iterable_dataset": isinstance(probe.loader.dataset, torch.utils.data.IterableDataset),
-    } | survey.data_set_facts(probe.loader)
+    } | (survey.by_turns(probe.fetched.successors) | survey.data_set_facts(probe.loader))
 
 
 def _of_model(model: torch.nn.Module) -> dict[str, Any]:
