@@ -320,6 +320,31 @@ def test_each_model_that_is_trained_is_told(look: Look) -> None:
     assert ["Linear: 40 parameters", "Linear: 9 parameters"] == [text.split(None, 1)[1].split(",")[0] for text in told]
 
 
+DISTILLED = """
+import torch
+teacher, student = torch.nn.Linear(4, 64), torch.nn.Linear(4, 64, bias=False)
+optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
+for _ in range(40):
+    x = torch.randn(8, 4)
+    (student(x) - teacher(x).detach()).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_teacher_is_not_said_to_be_trained(tmp_path: Path) -> None:
+    """Its weights could have gradients, and no optimizer has them."""
+    (tmp_path / "distilled.py").write_text(DISTILLED)
+    command = resolve([sys.executable, "distilled.py"], tmp_path, os.environ)
+    told = [
+        text for text in lines(survey(command, SurveyOrder(startup=120, seconds=60), os.environ)) if "model" in text
+    ]
+
+    assert ["320 parameters, 0 of them trained" in told[0], "256 parameters, 256 of them trained" in told[1]] == [
+        True
+    ] * 2
+
+
 def test_what_a_library_says_of_a_slow_path_is_told(look: Look, tmp_path: Path) -> None:
     """With the words of the library, once."""
     warning = "The fast path is not available because one of the required library is not installed."

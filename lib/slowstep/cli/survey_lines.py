@@ -123,7 +123,9 @@ def _models(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     found = [training["model"], *training.get("other_models", ())] if training.get("model") else []
     for number, model in enumerate(sorted(found[:SHOWN_MODELS], key=lambda one: -one["parameters"])):
         kinds = ", ".join(sorted(model["dtypes"], key=lambda kind: -model["dtypes"][kind]))
-        parts = [f"{count(model['parameters'])} parameters", f"{count(model['trained'])} of them trained", kinds]
+        updated = model.get("updated")
+        trained = count(model["trained"] if updated is None else updated)
+        parts = [f"{count(model['parameters'])} parameters", f"{trained} of them trained", kinds]
         parts += ["compiled"] * bool(training["facts"].get("compiled")) + [f"on {training['device']}"]
         more = f" (and {len(found) - SHOWN_MODELS} more)" if number + 1 == SHOWN_MODELS < len(found) else ""
         yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}{more}"

@@ -50,13 +50,18 @@ def seen_training(
     model = looking(_holder)(probe.models, updated) or _model_of(probe.models)
     if model is None:
         return found
-    found["other_models"] = [_of_model(one) for one in probe.models if _is_beside(one, model, updated)]
-    return found | {"model": _of_model(model)}
+    found["other_models"] = [_of_model(one, updated) for one in probe.models if _is_beside(one, model, updated)]
+    return found | {"model": _of_model(model, updated if _have_some(probe.models, updated) else None)}
 
 
 def _with_gradients(models: Sequence[torch.nn.Module]) -> set[int]:
     """Return the weights that have gradients, by identity: what is trained without an optimizer of PyTorch's."""
     return {id(weight) for model in models for weight in model.parameters() if weight.grad is not None}
+
+
+def _have_some(models: Sequence[torch.nn.Module], updated: Collection[int]) -> bool:
+    """Return whether any of the weights that are updated are those of models. DeepSpeed updates copies of them."""
+    return any(id(weight) in updated for model in models for weight in model.parameters())
 
 
 def _is_beside(module: torch.nn.Module, model: torch.nn.Module, updated: Collection[int]) -> bool:
@@ -113,8 +118,8 @@ def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
     } | (survey.by_turns(probe.fetched.successors) | survey.data_set_facts(probe.loader))
 
 
-def _of_model(model: torch.nn.Module) -> dict[str, Any]:
-    """Return the sizes of a model, and what kinds of parts it has."""
+def _of_model(model: torch.nn.Module, updated: Collection[int] | None) -> dict[str, Any]:
+    """Return the sizes of a model, and what kinds of parts it has. `updated` are the weights that are, if known."""
     weights, parts = with_size(model.parameters()), list(model.modules())
     sizes = [(p.numel(), p.requires_grad, str(p.dtype).removeprefix("torch.")) for p in weights]
     kinds: dict[str, int] = {}
@@ -124,6 +129,7 @@ def _of_model(model: torch.nn.Module) -> dict[str, Any]:
         "name": f"{type(model).__module__}.{type(model).__qualname__}",
         "parameters": sum(count for count, _, _ in sizes),
         "trained": sum(count for count, trained, _ in sizes if trained),
+        "updated": None if updated is None else sum(p.numel() for p in weights if id(p) in updated),
         "dtypes": kinds,
         "attention": any(hasattr(part, "set_attn_implementation") for part in parts),
         "blocks": _has(parts, torch.nn.ModuleList),
