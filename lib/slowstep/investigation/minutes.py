@@ -9,7 +9,7 @@ from slowstep.records import ComparisonRecord, Store, identity
 from slowstep.settings.sections import BASELINE
 
 OF_BASELINE = 0.4
-"""After this part of the minutes the baseline takes no more than it needs: hypotheses are to be tried."""
+"""The baseline takes no more than it needs after this part of the minutes: hypotheses are to be tried."""
 
 FOR_ONE, FOR_ALL = 0.1, 0.3
 """The largest part of the minutes that is kept for one comparison, and for all that is combined."""

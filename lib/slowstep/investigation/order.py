@@ -24,7 +24,7 @@ EMULATED = 5.0
 times as much on any processor of this decade, and bf16 without instructions of its own a fraction of one."""
 
 GUESSES = {"data": "batches", "padding": "positions", "batch": "fixed"}
-"""For a bound that is None here: the name of the bound that gives a guess instead."""
+"""The bound that gives a guess, by the name of the bound that is None here."""
 
 
 def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:

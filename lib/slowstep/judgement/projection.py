@@ -31,7 +31,7 @@ IN_MEMORY = "most of its steps found in memory files that the first ones read fr
 """Why a job is not projected if its run waits for files on disk, and most measured steps found them in memory."""
 
 OTHER_DATA = 0.05
-"""If the epochs of a trial and of the job differ by more than this part, and by more than a step, so do their data."""
+"""The data of a trial are not the job's if their epochs differ by more than this part, and by more than a step."""
 
 NEGLIGIBLE = 0.005
 """What comes after epochs is a part of its own if it takes more than this share of the steps' time."""

@@ -14,10 +14,10 @@ from slowstep.judgement.intervals import NOMINAL_P, Interval, expected_half, for
 from slowstep.records import Pair
 
 JUDGED_FROM = 7
-"""From this number of pairs on, their scatter says whether more of them would decide."""
+"""The scatter of this many pairs or more says whether further ones would decide."""
 
 PATIENT = 12
-"""Below this number of pairs, new launches wait for the next look if that will probably decide without them."""
+"""New launches after fewer pairs than this wait for the next look if that will probably decide without them."""
 
 FINE = 0.1
 """The half of an interval, as a gain, that is short enough for any effect that is to be quoted."""

@@ -142,7 +142,7 @@ def _of_argument(told: Seen | None, seen: Seen | None) -> dict[str, Seen]:
 
 
 class _InEffect:
-    """What was seen in effect, as values of the run."""
+    """Values of the run, as they were seen in effect."""
 
     def __init__(self, record: SurveyRecord):
         self._record, self._places = record, _Places(record)

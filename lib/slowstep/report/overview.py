@@ -50,13 +50,13 @@ from slowstep.wording.still_open import more_lost
 from slowstep.wording.words import SIGNS, change_of_job, duration, effect, omits, share, size
 
 FEWER = 0.05
-"""If a change takes more than this part of the tokens out of a sample, that is said beside a job's hours."""
+"""A change that takes more than this part of the tokens out of a sample is said to, beside a job's hours."""
 
 NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be faster."
 """What is said where causes are known and nothing is adopted."""
 
 NOTHING_TOLD = 2.0
-"""If pairs could have told only a gain of this ratio or more from chance, the report says that they told nothing."""
+"""The report says that pairs told nothing if they could have told only a gain of this ratio or more from chance."""
 
 
 @dataclass(frozen=True, kw_only=True)

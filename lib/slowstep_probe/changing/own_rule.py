@@ -168,7 +168,7 @@ class KernelInItsPlace:
         self.wanted = wanted
         self._stands_in: WeakSet[torch.optim.Optimizer] = WeakSet()
         self._states = WeakTensorKeyDictionary()
-        """For each weight: the mean of its gradients, the mean of their squares, and the number of updates so far."""
+        """Each weight, with the mean of its gradients, the mean of their squares, and the number of updates so far."""
 
     def attach(self, patches: Patches) -> None:
         """Begin."""

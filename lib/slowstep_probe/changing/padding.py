@@ -231,7 +231,7 @@ class PaddedColumns:
 
     def __init__(self) -> None:
         self._looks: ByIdentity[list[tuple[bool, bool]]] = ByIdentity()
-        """For each data set: whether each batch looked at has something to leave out, in each of the `WAYS`."""
+        """Each data set, with whether a batch has something to leave out in each of the `WAYS`, batch by batch."""
         self._given_of: ByIdentity[int] = ByIdentity()
         """The batches of a data set so far."""
         self._on_device: ByIdentity[bool] = ByIdentity()

@@ -65,15 +65,15 @@ class Batches:
         self._ended: int | None = None
         """Number of the iterator, of those that fed a backward pass, that was the last to give its last batch."""
         self._after: dict[int, int | None] = {}
-        """For each iterator, by its number: what `_ended` was when it was made."""
+        """The value of `_ended` when each iterator was made, by its number."""
         self._began: dict[int, int] = {}
         """The optimizer steps that had ended when each iterator was made."""
         self._passes = 0
         """The backward passes so far."""
         self._first: dict[int, int] = {}
-        """For each iterator, by its number: the backward passes before it gave its first batch."""
+        """The backward passes before each iterator gave its first batch, by its number."""
         self._last: dict[int, int] = {}
-        """For each iterator, by its number: the backward passes before it gave its last batch so far."""
+        """The backward passes before each iterator gave its last batch so far, by its number."""
         self._feeding: deque[int] = deque(maxlen=FEEDING)
         """The identities of the last loaders that came to feed a backward pass."""
         self.drawn = Drawn()

@@ -88,11 +88,11 @@ class _Gathering:
 
     def __init__(self) -> None:
         self._found: dict[Key, list[tuple[int, str]]] = {}
-        """For each speed: the number of each line that says it, and what that says."""
+        """Each speed, with the numbers of the lines that say it and what they say."""
         self._unclear: dict[str, list[SpokenFigure]] = {}
         """Numbers that could mean several things, by their name."""
         self._shown: dict[Key, str] = {}
-        """For each speed: the first words that say it and are not of a start."""
+        """Each speed, with the first words that say it and are not of a start."""
         self._of_steps: set[Key] = set()
         """The speeds that are said in `steps`, which could be those of an environment."""
         self._of_agents = 0

@@ -48,7 +48,7 @@ class Suspect:
     ordinary_at_most: float = 0.0
     """The most that this may be: what is lost is known within its interval."""
     back_through: str = ""
-    """For a way back: the phase where the loss that it goes back through lies, such as a loop. Else empty."""
+    """The phase of what it goes back through, such as a loop, if it is the way back through that; else empty."""
     does: str = ""
     """What is done there, or what a way back goes through: `LOOP`, `MOVING` or of `WRITTEN_OUT`. Else empty."""
     does_at: str = ""
