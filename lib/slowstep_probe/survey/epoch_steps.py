@@ -8,8 +8,7 @@ makes its steps longer and longer until it is emptied.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -35,8 +34,11 @@ THIRD = 10
 """The fewest steps of a third of an epoch that tell whether steps grow."""
 
 GROWTH, EACH = 1.75, 1.2
-"""The least ratios of the last third of an epoch to the first, and of each third to the one before. Machines that are
-shared were seen to drift by a third within seconds, while their steps scattered by as much."""
+"""The least ratios of a phase in the last third of an epoch to the first, and in each third to the one before. Machines
+that are shared were seen to drift by a third within seconds, while their steps scattered by as much."""
+
+OF_STEP = 0.1
+"""The least growth of a phase, as a part of a step of the first third."""
 
 STRENGTH = 4.0
 """The least standard score of Mann and Whitney's U between the first third and the last: one in 30,000 by chance."""
@@ -52,7 +54,6 @@ class Step:
 
     epoch: int
     """The epochs that had ended by then."""
-    seconds: float
     counts: dict[str, int]
     """What it was made of: the `weights` that could be trained, its `updates` and its `samples`."""
 
@@ -62,19 +63,19 @@ class EpochSteps:
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
-        self._before: tuple[float, int, int] | None = None
-        """The moment of the last boundary between steps, with the updates and the samples before it."""
+        self._before: tuple[int, int] | None = None
+        """The updates and the samples before the last boundary between steps."""
 
     def step_ended(self, probe: Probe, survey: Survey) -> None:
         """Note the step that ends now. The first call is that before the first step."""
-        before, self._before = self._before, (time.perf_counter(), probe.steps.updates, probe.position)
+        before, self._before = self._before, (probe.steps.updates, probe.position)
         if before is None:
             return
-        seconds, updates, samples = (now - then for now, then in zip(self._before, before, strict=True))
-        counts = {"updates": int(updates), "samples": int(samples)}
+        updates, samples = (now - then for now, then in zip(self._before, before, strict=True))
+        counts = {"updates": updates, "samples": samples}
         if (weights := _trainable(survey.trained())) is not None:
             counts["weights"] = weights
-        self.note(Step(epoch=probe.fetched.epochs, seconds=seconds, counts=counts))
+        self.note(Step(epoch=probe.fetched.epochs, counts=counts))
 
     def note(self, step: Step) -> None:
         """Keep a step."""
@@ -106,21 +107,33 @@ class EpochSteps:
                 found[name] = [max(before), max(now)]
         return found
 
-    def grows(self) -> bool:
-        """Return whether steps clearly become longer within the first epoch, and are short again after its end."""
-        seconds, later = [step.seconds for step in self._first], [step.seconds for step in self._later]
-        size = len(seconds) // 3
-        if size < THIRD or not later:
-            return False
-        first, middle, last = seconds[:size], seconds[size:-size], seconds[-size:]
-        at = [median(part) for part in (first, middle, last)]
-        rises = at[2] >= GROWTH * at[0] and at[1] >= EACH * at[0] and at[2] >= EACH * at[1]
-        falls = max(later) < sorted(last)[int(SHORT_AGAIN * size)] and median(later) <= at[0]
-        return rises and falls and _score(first, last) >= STRENGTH
+    def grows(self, phases: Mapping[str, Sequence[float]]) -> bool:
+        """Return whether a phase clearly becomes longer within the first epoch, and is short again after its end.
 
-    def told(self) -> dict[str, Any]:
-        """Return what was found, as plain data."""
-        return {"later_epochs": self.differences(), "grows_within_epoch": self.grows()}
+        `phases` holds the seconds of each phase in each step but for the very first.
+        """
+        size, later = len(self._first) // 3, len(self._later)
+        timed = min(map(len, phases.values()), default=0)
+        if size < THIRD or not later or timed < len(self._steps) - 1:
+            return False
+        end = len(self._steps) - 1
+        step = median(sum(column[i] for column in phases.values()) for i in range(size))
+        epochs = [(column[: len(self._first)], column[end - later : end]) for column in phases.values()]
+        return any(_grows(seconds, after, OF_STEP * step) for seconds, after in epochs)
+
+    def told(self, phases: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+        """Return what was found, as plain data. `phases` is as for `grows`."""
+        return {"later_epochs": self.differences(), "grows_within_epoch": self.grows(phases)}
+
+
+def _grows(seconds: Sequence[float], later: Sequence[float], least: float) -> bool:
+    """Return whether the steps of an epoch become longer, by at least so many seconds, and the later ones are short."""
+    size = len(seconds) // 3
+    first, middle, last = seconds[:size], seconds[size:-size], seconds[-size:]
+    at = [median(part) for part in (first, middle, last)]
+    rises = at[2] >= GROWTH * at[0] and at[1] >= EACH * at[0] and at[2] >= EACH * at[1] and at[2] - at[0] >= least
+    falls = max(later) < sorted(last)[int(SHORT_AGAIN * size)] and median(later) <= at[0]
+    return rises and falls and _score(first, last) >= STRENGTH
 
 
 @looking
