@@ -402,9 +402,8 @@ class Watched:
         trainer, collecting = self.configurations.trainer, self._collector.seconds
         found = seen_training(probe, self.survey, block, trainer, facts, self._updates_of_a_step(), collecting)
         collects = (self._collected or 0) * self._collects_unseen
-        epochs = (
-            self.epoch_steps.told(steps.phases) if trainer is None else {}
-        )  # those of a Trainer end in trials anyway
+        # those of a Trainer end in trials anyway
+        epochs = self.epoch_steps.told(steps.phases) if trainer is None else {}
         return found | epochs | {"after_epochs": self.after_epochs.seconds, "collects_unseen": collects}
 
     def _tell_where_to_meet(self) -> None:
