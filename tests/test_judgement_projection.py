@@ -123,7 +123,7 @@ def test_what_a_survey_saw_after_an_epoch_is_a_part_of_the_job(job: Settings) ->
 
     assert found.parts["after epochs"] == 3 * 40.0
     assert sum(found.parts.values()) == pytest.approx(found.seconds)
-    assert "takes 40 s" in found.assumed
+    assert "took 40 s in the survey, taken for each" in found.assumed
     assert "after each epoch" not in found.left_out
     assert (plain.assumed, plain.left_out) == ("", found.left_out)
     assert "after epochs" not in plain.parts

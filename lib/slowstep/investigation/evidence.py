@@ -25,6 +25,7 @@ from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import MARGIN, Peak, peak_of
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
+from slowstep.judgement.later_epochs import epochs_end
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
@@ -59,6 +60,7 @@ from slowstep.records import (
 )
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
+from slowstep.settings.epochs import why_epochs_end
 from slowstep.settings.run import DTYPES
 
 T = TypeVar("T")
@@ -253,6 +255,7 @@ class Evidence:
             projection=None if self._changes_pace else self._job(facts, self.settings),
             unprojected=self._unprojected(facts),
             fails=self._fails(record, observed),
+            epochs_end=epochs_end(self.settings.run, [record.baseline, *([observed.trial] if observed else [])]),
         )
 
     def _unprojected(self, facts: RunFacts) -> str:
@@ -312,6 +315,8 @@ class Evidence:
         times += range(len(times), len(self._early_steps))
         epoch = samples_of_epoch(self.noise) or 0
         found = courses(self._early_steps, self.settings.budget.minimum_effect, epoch, times)
+        if why_epochs_end(self.settings.run, self.noise.baseline.observed):
+            found = [replace(one, beyond_epoch=0) for one in found]
         read = self._read_early[0]
         waits = read.phase if read and read.matters else None
         return [one for one in found if waits not in one.phase.split(" and ")]

@@ -51,6 +51,8 @@ class Baseline:
     """The reason why the job is not projected, as a clause; empty if it is."""
     fails: str = ""
     """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
+    epochs_end: str = ""
+    """Why epochs end in trials as the program has them, as a clause; empty if they go on without end."""
     courses: Sequence[Course] = ()
     """The phases in which steps become longer or shorter as training goes on."""
     block_length: BlockLength | None = None
@@ -165,6 +167,8 @@ class Summary:
     """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
     unprojected: str = ""
     """The reason why the job is not projected, as a clause; empty if it is."""
+    epochs_end: str = ""
+    """Why epochs end in trials as the program has them, as a clause; empty if they go on without end."""
     first_reads: FirstReads | None = None
     """A wait of the baseline for files that later launches found in memory; None if there is none."""
     rests_on: list[str] = field(default_factory=list)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from slowstep.records import EventRecord
 from slowstep.settings import Settings
+from slowstep.settings.epochs import why_epochs_end
 from slowstep.settings.periodic_events import EVENTS, is_rare, not_made_to_happen, strategy
 from slowstep.settings.run import Run
 
@@ -18,19 +19,27 @@ SELDOM = "what the program does too seldom for a trial to meet it (as evaluating
 AFTER_EPOCHS = "what the program does after each epoch or seldom (such as evaluating and saving), which no trial meets"
 """What is left out where epochs go on without end besides."""
 
+LATER_EPOCHS = "whatever later epochs train otherwise than the first, whose end was not surveyed"
+"""What is left out of a job of several epochs besides, where no survey saw an epoch's end."""
+
 BEST = "saving after the best evaluations, as it is not known how many these are"
 """What is left out where a Trainer saves after evaluations that are measured on their own."""
 
 
-def left_out(settings: Settings, events: EventRecord | None, counted: Collection[str]) -> str:
+def left_out(
+    settings: Settings, events: EventRecord | None, counted: Collection[str], observed: Mapping[str, object]
+) -> str:
     """Return what is left out of a job, as clauses; empty if nothing is known to be.
 
-    `counted` holds the periodic events that the job's parts hold.
+    `counted` holds the periodic events that the job's parts hold, and `observed` are the facts of the trial that its
+    pace comes from.
     """
     run = settings.run
     told = []
     if settings.command and "arguments" not in (run.objects or ()):
-        told.append(AFTER_EPOCHS if _go_on(run) and seconds_after_epoch(settings) is None else SELDOM)
+        unknown = _go_on(run, observed) and seconds_after_epoch(settings, observed) is None
+        told.append(AFTER_EPOCHS if unknown else SELDOM)
+        told += [LATER_EPOCHS] if unknown and (settings.job.epochs or 0) > 1 else []
     for event in (e for e in EVENTS if is_rare(run, e) and e not in counted):
         if strategy(run, event) != "best":
             told.append(f"{NAMES[event]}, {_why(settings, events, event)}")
@@ -39,19 +48,19 @@ def left_out(settings: Settings, events: EventRecord | None, counted: Collection
     return "; ".join(told)
 
 
-def seconds_after_epoch(settings: Settings) -> float | None:
+def seconds_after_epoch(settings: Settings, observed: Mapping[str, object]) -> float | None:
     """Return the seconds that a command's program takes after an epoch, as its survey met it, and no trial does.
 
     None where the survey met no epoch's end, and where trials meet it.
     """
     run = settings.run
-    return run["seconds_after_epoch"] if settings.command and _go_on(run) else None
+    return run["seconds_after_epoch"] if settings.command and _go_on(run, observed) else None
 
 
-def _go_on(run: Run) -> bool:
-    """Return whether the epochs of a command's trials go on without end."""
+def _go_on(run: Run, observed: Mapping[str, object]) -> bool:
+    """Return whether the epochs of a command's trials went on without end."""
     objects = run.objects or frozenset()
-    return "loader" in objects and "arguments" not in objects and not run["loaders_by_turns"]
+    return "loader" in objects and "arguments" not in objects and not why_epochs_end(run, observed)
 
 
 def _why(settings: Settings, events: EventRecord | None, event: str) -> str:

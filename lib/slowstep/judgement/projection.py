@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from slowstep.judgement.comparison import FEWEST_PAIRS, launches_of
 from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.intervals import interval, one_launch, paired
+from slowstep.judgement.later_epochs import unlike_first
 from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
 from slowstep.judgement.observed_sizes import loaders_of_step, ranks_of
 from slowstep.judgement.run_facts import RunFacts
@@ -81,7 +82,7 @@ def unknown(settings: Settings, noise: ComparisonRecord) -> str:
         return f"job.epochs and job.samples do not say how large it is{given}"
     if not settings.job.samples and not samples_of_epoch(noise):
         return "job.samples does not say how large an epoch is"
-    return ""
+    return unlike_first(settings.run) if settings.job.epochs > 1 else ""
 
 
 def unlike_the_job(facts: RunFacts) -> str:
@@ -124,10 +125,11 @@ def project(
     by_event = _seconds_of_events(settings, blocks, events, steps)
     parts = start_of(trial, per_step * pace.mean) | {"training steps": training}
     parts |= {NAMES[event]: seconds for event, seconds in by_event.items()}
-    after = seconds_after_epoch(settings) or 0.0
+    observed = noise.baseline.observed  # the pace comes from there
+    after = seconds_after_epoch(settings, observed) or 0.0
     if int(job.epochs) * after > NEGLIGIBLE * training:
         parts["after epochs"] = int(job.epochs) * after
-        assumed.append(f"what the program does after an epoch takes {after:.2g} s, as the survey met it")
+        assumed.append(f"what the program did after the first epoch took {after:.2g} s in the survey, taken for each")
     rest = sum(parts.values()) - training
     return Projection(
         parts=parts,
@@ -139,7 +141,7 @@ def project(
         currency=job.currency,
         devices=devices(trial),
         assumed="; ".join(assumed),
-        left_out=left_out(settings, events, by_event.keys()),
+        left_out=left_out(settings, events, by_event.keys(), observed),
         beside=pace.alone and (rest + samples * pace.alone[0], rest + samples * pace.alone[1]),
     )
 

@@ -20,6 +20,7 @@ from slowstep.launch.warm_interpreter import (
     warm,
 )
 from slowstep.settings.command import Command
+from slowstep.settings.epochs import why_epochs_end
 from slowstep.settings.periodic_events import EVENTS, is_rare
 from slowstep.settings.schema import Settings
 from slowstep_probe.changing.intervention import Intervention
@@ -94,7 +95,7 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path], wei
     return Intervention(
         values=settings.changes,
         feeding=settings.surveyed.feeding,
-        epochs_end=bool(settings.run["loaders_by_turns"]),
+        epochs_end=why_epochs_end(settings.run),
         epoch_of_longest=bool(settings.run["epoch_of_longest"]),
         meets_after=list(settings.run["meets_after"] or ()),
         writable=own if settings.command.protected else [],

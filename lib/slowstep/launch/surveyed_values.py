@@ -57,8 +57,11 @@ OF_DATA_SET = (
     "loaders_by_turns",
     "unlike_batch_sizes",
     "epoch_of_longest",
+    "loaders_of_several_lines",
+    "later_epochs",
+    "grows_within_epoch",
 )
-"""What a survey tells of the data set that training draws from, and of its loaders, where it is so."""
+"""What a survey tells of the data set that training draws from, of its loaders and its epochs, where it is so."""
 
 ADAPTER = {"lora_r": "r", "lora_dropout": "lora_dropout", "use_dora": "use_dora"}
 """Facts of live adapters, with the names that LoraConfig has for them."""

@@ -38,6 +38,7 @@ from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure import device_telemetry, on_other_nodes, other_processes
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
 from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
@@ -100,7 +101,8 @@ class InterleavedComparison:
     def run(self, tell: Tell) -> ComparisonRecord | None:
         """Measure until the stop rule is met or an arm fails, and return the record; `tell` gets the pairs so far.
 
-        None if no time is left before there are pairs enough for an interval.
+        None if no time is left before there are pairs enough for an interval. EpochsHaveToEnd if it is to be measured
+        anew with epochs that end.
         """
         self.pool.keep_only(set(self.keys[:1]))
         self.before = [self.pool.wall(key) for key in self.keys]
@@ -388,6 +390,9 @@ class InterleavedComparison:
     # -- the record --
 
     def _note(self, side: int, ended: TrialEnded) -> _Failed:
+        """Note how an arm failed; EpochsHaveToEnd if it may not in epochs that end."""
+        if self.pool.own_epochs.may_help(ended.failed):
+            raise EpochsHaveToEnd(ended.failed) from None
         self.failed[side] = self._failed_record(side, ended.failed)
         return _Failed()
 

@@ -22,6 +22,7 @@ from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import OBSERVED, PATIENCE
 from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, ComparisonRequest, Tell, TellOne
+from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.rounds import Rounds
 from slowstep.nodes.current import open_session
@@ -167,7 +168,12 @@ class LocalMeasurer:
         """Measure a comparison to its end."""
         began, known = time.monotonic(), len(comparison.pairs)
         try:
-            record = comparison.run(tell)
+            try:
+                record = comparison.run(tell)
+            except EpochsHaveToEnd as why:
+                self.pool.let_epochs_end(why.failed)
+                comparison, known = InterleavedComparison(self.pool, comparison.request, self.deadline), 0
+                record = comparison.run(tell)
         finally:
             self.pool.end(comparison.keys[1])
         if record is None:
@@ -225,6 +231,10 @@ class LocalMeasurer:
                 break
             except TrialEnded as ended:
                 self.pool.end(key)
+                if self.pool.own_epochs.may_help(ended.failed):
+                    self.pool.let_epochs_end(ended.failed)
+                    trained = known = 0
+                    continue
                 log = self.pool.log_of[key].name
                 record = TrialRecord(arm=arm.label, status=ended.failed.status, reason=ended.failed.reason, log=log)
                 if ended.failed.status is not Status.ENDED or longest < SHORTEST:
@@ -332,6 +342,9 @@ class LocalMeasurer:
             except NoTimeLeft:
                 return not_profiled(arm, NO_TIME)
             except TrialEnded as ended:
+                if self.pool.own_epochs.may_help(ended.failed):
+                    self.pool.let_epochs_end(ended.failed)
+                    continue
                 if lived or start:
                     lived, start = False, 0  # the first steps are better than none
                     continue

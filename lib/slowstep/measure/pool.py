@@ -19,12 +19,14 @@ from slowstep.launch.of_command import warmed
 from slowstep.launch.started_trial import memory_limit
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.measure.live_trial import LiveTrial
+from slowstep.measure.own_epochs import OwnEpochs
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes import signals
 from slowstep.records import Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
+from slowstep_probe.trial.messages import Failed
 
 SHARED = "frozen_bytes_shared"
 """The name by which a trial tells how much of its frozen weights it maps: of those where it trains, host or device."""
@@ -49,6 +51,7 @@ class TrialPool:
         self.launches = 0
         self.latest = math.inf
         """The time, by `time.monotonic()`, after which no trial is waited for; whoever asks meets NoTimeLeft."""
+        self.own_epochs = OwnEpochs()
         self._caches = tempfile.TemporaryDirectory(prefix=folder_prefix("caches"), ignore_cleanup_errors=True)
         self.shared = Path(self._caches.name)
         """The folder of what trials find out or build once for all of them."""
@@ -96,6 +99,13 @@ class TrialPool:
             if not ended.failed.may_fit_alone or not self._make_room():
                 raise
         return self._warm(self._process(arm, key, alone=alone or not self.live), key)
+
+    def let_epochs_end(self, failed: Failed) -> None:
+        """End all trials, forget their steps, and have the epochs of those to come end, since one `failed` so."""
+        self.own_epochs.need(failed)
+        self.keep_only(set())
+        self._left.clear()
+        self._pace.clear()
 
     def _make_room(self) -> bool:
         """End what does not measure yet, and what holds a base that no trial maps; return whether there was any."""
@@ -166,7 +176,7 @@ class TrialPool:
         limit = memory_limit(self.budget)
         base = self._bases.of(arm.settings, self.budget.startup_timeout_seconds, limit, alone)
         cache = self.shared / key
-        return TrialProcess(arm, log, self.budget, cache, base, latest=lambda: self.latest)
+        return TrialProcess(self.own_epochs.of(arm), log, self.budget, cache, base, latest=lambda: self.latest)
 
     def _warm(self, process: TrialProcess, key: str) -> LiveTrial:
         """Return the live trial of a process, warm; TrialEnded if it fails."""

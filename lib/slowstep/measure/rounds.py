@@ -11,8 +11,8 @@ The opinions here, and why:
 - Comparisons of a round share the noise of the baseline's blocks and the offset of its launch, so their errors are
   correlated. That changes no single interval, and Holm's correction holds for any correlation.
 - What does not fit in goes on by itself afterwards, with the pairs that it has: an arm that finds no room in memory
-  beside the others, one with steps of another size, training that is too short for a round, and what a failed baseline
-  leaves open.
+  beside the others, one with steps of another size, training that is too short for a round, what a failed baseline
+  leaves open, and what is to be measured anew with epochs that end.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import Needs, common, keys_of, sizes
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.member import BASELINE, TREATMENT, RoundMember
+from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
 from slowstep.records import Block, ComparisonRecord, Status, Steps
 
@@ -75,6 +76,12 @@ class Rounds:
                     with self._time_of_all():
                         self._spread_launches()
         except (_Unshared, _Over):
+            self.alone += self.live
+            self.live.clear()
+        except EpochsHaveToEnd as why:
+            self.pool.let_epochs_end(why.failed)
+            for member in self.live:
+                member.pairs.clear()  # they are of epochs without end
             self.alone += self.live
             self.live.clear()
         except NoTimeLeft:
@@ -243,6 +250,8 @@ class Rounds:
         try:
             return ask()
         except TrialEnded as ended:
+            if self.pool.own_epochs.may_help(ended.failed):
+                raise EpochsHaveToEnd(ended.failed) from None
             raise (_Over if ended.failed.status is Status.ENDED else _Unshared) from None
 
     def _ended(self, member: RoundMember, ended: TrialEnded) -> None:

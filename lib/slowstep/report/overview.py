@@ -42,6 +42,7 @@ from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.epochs import epochs_end
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import looked_at_again, remains
@@ -89,6 +90,8 @@ class Overview:
     """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
     perhaps: str
     """What may become of them: what was seen at one time alone, in sentences; empty for nothing."""
+    epochs_end: str
+    """The sentence that epochs end in trials as in the program, and why; empty if they go on without end."""
     waits_for_disk: str
     """What the run waits for files that later launches found in memory, in sentences; empty if it does not."""
     unprojected: str
@@ -126,7 +129,7 @@ class Overview:
     def beside(self) -> str:
         """Return what has to stand beside the headline, in sentences: what it leaves open, and what else holds the run
         back. Empty if nothing does."""
-        return " ".join(filter(None, (self._said[1], self.course, self.waits_for_disk, self.quota)))
+        return " ".join(filter(None, (self._said[1], self.course, self.epochs_end, self.waits_for_disk, self.quota)))
 
     @property
     def _failing(self) -> str:
@@ -358,6 +361,7 @@ def overview(folder: Path) -> Overview:
         minimum_effect=first.minimum_effect,
         course=course(surely(first.courses)),
         perhaps=course(perhaps(first.courses)),
+        epochs_end=epochs_end(first.epochs_end),
         waits_for_disk=waits_for_disk(latest.first_reads),
         unprojected=first.unprojected,
         audited=_audited(store),

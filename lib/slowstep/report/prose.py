@@ -18,6 +18,7 @@ from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.epochs import epochs_end
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes
@@ -96,6 +97,7 @@ def baseline_conclusion(
         _share_of_peak(baseline),
         _job(baseline),
         _as_it_goes_on(baseline),
+        escape(epochs_end(baseline.epochs_end)),
         f"**{escape(waits)}**" if (waits := waits_for_disk(baseline.facts.first_reads)) else "",
         _rests_on(baseline),
         "The program itself says: " + "; ".join(f"“{escape(line)}”" for line in warned) + "." if warned else "",

@@ -110,11 +110,17 @@ class Changes:
             **{name: value for name, value in held.items() if value is not None},
             **self.effects.facts(self.probe.models, self.probe.loader),
             **self.given.facts(),
+            **({"epochs_end": self._epochs_end} if self._epochs_end else {}),
             **(looking(arena.facts)(self.probe.models) or {}),
             "draws": self.draws.seen,
             "cached_batches": self.cached.number if self.cached.given else 0,
             "changes": [asdict(self.given.with_option(one)) for one in wanted.made],
         }
+
+    @property
+    def beyond_epoch(self) -> bool:
+        """True if an epoch has gone on beyond its loader's last batch, where the program's own would have ended."""
+        return self.epochs.epochs > 0 or self.cached.beyond_epoch
 
     def _periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         return trainer_events(self.interceptors.configurations.trainer, self._events)

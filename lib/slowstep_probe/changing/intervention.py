@@ -43,8 +43,8 @@ class Intervention:
     """`file:line` of each place where a loader is made that feeds training; without any, all loaders are taken to."""
     writable: list[str] = field(default_factory=list)
     """The folders that the program's trial really writes to. All else that it writes is thrown away with it."""
-    epochs_end: bool = False
-    """True if epochs end as the program has it, since it goes on with another loader. Else they go on without end."""
+    epochs_end: str = ""
+    """Why epochs end as the program has it (`slowstep.settings.epochs`); empty if they go on without end."""
     epoch_of_longest: bool = False
     """True if an epoch ends with the longest of the loaders that a step draws from; else with the shortest."""
     events: list[str] = field(default_factory=list)

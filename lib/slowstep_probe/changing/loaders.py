@@ -120,6 +120,8 @@ class CachedBatches:
         self.has_fed, self.goes_on, self.give_up, self.drawn = has_fed, goes_on, give_up, drawn
         self.given = 0
         """Batches that were given from memory."""
+        self.beyond_epoch = False
+        """True if it gave more batches in an epoch than the loader has."""
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._of_epoch: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """Batches that each iterator has given in its epoch."""
@@ -142,8 +144,10 @@ class CachedBatches:
         self._of_epoch[iterator] += 1
         if not self.has_fed(iterator):
             return original(iterator)
-        if self._of_epoch[iterator] > (length_of(loader) or math.inf) and not self.goes_on(iterator):
-            raise StopIteration  # as the loader itself would end
+        if self._of_epoch[iterator] > (length_of(loader) or math.inf):
+            if not self.goes_on(iterator):
+                raise StopIteration  # as the loader itself would end
+            self.beyond_epoch = True
         kept = self._kept.get(loader) or self._kept.setdefault(loader, self._filled(original, iterator))
         batch, versions, examples = kept[self.given % len(kept)]
         self.drawn.gives(iterator, examples)

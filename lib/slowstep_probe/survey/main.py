@@ -85,6 +85,7 @@ def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> 
     from slowstep_probe.ranks.meeting import Meeting
     from slowstep_probe.survey.after_epochs import AfterEpochs
     from slowstep_probe.survey.early_environment import EarlyEnvironment
+    from slowstep_probe.survey.epoch_steps import EpochSteps
     from slowstep_probe.survey.survey import Survey
 
     before = dict(os.environ)
@@ -109,6 +110,7 @@ def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> 
     watched.configurations.attach(patches, LateImports())
     watched.after_epochs = AfterEpochs(watched.probe.fetched.has_fed)
     watched.after_epochs.attach(patches)
+    watched.epoch_steps = EpochSteps()
     return watched
 
 
@@ -203,6 +205,8 @@ class Watched:
         """The overlays of this process; None if what is written stays."""
         self.after_epochs: Any = None
         """The time that the program takes between two epochs."""
+        self.epoch_steps: Any = None
+        """The steps of the first epoch, and those after it."""
         self.boundaries = 0
         self.first: float | None = None
         self.failed = False
@@ -255,6 +259,7 @@ class Watched:
     def at_step_boundary(self) -> None:
         """Count a step; called by the probe between the steps."""
         self.boundaries += 1
+        self.epoch_steps.step_ended(self.probe, self.survey)
         if os.getpid() != self._process:
             from slowstep_probe.changing.data_parallel import world_size
 
@@ -390,7 +395,7 @@ class Watched:
         from slowstep_probe.survey.seen_training import seen_training
 
         probe = self.probe
-        block, _ = probe.close()
+        block, steps = probe.close()
         probe.fetched.epoch_of_longest = probe.fetched.ends_within
         facts = self.effects.facts(probe.models, probe.loader) | observed(probe)
         if self.exchange:
@@ -398,7 +403,9 @@ class Watched:
         trainer, collecting = self.configurations.trainer, self._collector.seconds
         found = seen_training(probe, self.survey, block, trainer, facts, self._updates_of_a_step(), collecting)
         collects = (self._collected or 0) * self._collects_unseen
-        return found | {"after_epochs": self.after_epochs.seconds, "collects_unseen": collects}
+        # those of a Trainer end in trials anyway
+        epochs = self.epoch_steps.told(steps.phases) if trainer is None else {}
+        return found | epochs | {"after_epochs": self.after_epochs.seconds, "collects_unseen": collects}
 
     def _tell_where_to_meet(self) -> None:
         """Tell what decides where ranks can meet, and nothing that needs an answer of the device.

@@ -124,9 +124,8 @@ def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
         "feeding": survey.feeding(probe.fetched.feeding),
         "unlike_batch_sizes": survey.unlike_batch_sizes(probe.fetched.feeding),
         "epoch_of_longest": probe.fetched.epoch_of_longest,
-        "loaders_by_turns": survey.by_turns(probe.fetched.successors),
         "iterable_dataset": isinstance(probe.loader.dataset, torch.utils.data.IterableDataset),
-    } | survey.data_set_facts(probe.loader)
+    } | (survey.by_turns(probe.fetched.successors) | survey.data_set_facts(probe.loader))
 
 
 def _of_model(model: torch.nn.Module, updated: Collection[int] | None) -> dict[str, Any]:

@@ -200,14 +200,19 @@ class Survey:
         sizes = {one.values["batch_size"] for one in noted if one and isinstance(one.values.get("batch_size"), int)}
         return sorted(sizes) if len(sizes) > 1 else []
 
-    def by_turns(self, successors: Sequence[tuple[int, int]]) -> bool:
-        """Return whether training goes over several loaders that were made at one place, one after the other.
+    def by_turns(self, successors: Sequence[tuple[int, int]]) -> dict[str, bool]:
+        """Return whether training goes over several loaders, one after the other, and over some of several lines.
 
-        They are told by their identities. The program makes its loader anew for each epoch then, or has one for each of
-        several clients.
+        They are told by their identities. A program makes its loader anew for each epoch, has one for each of several
+        clients, or trains on one data set after the other.
         """
         noted = [[self._loaders.get(loader) for loader in pair] for pair in successors]
-        return any(one and other and one.place.file and one.place == other.place for one, other in noted)
+        places = [(one.place, other.place) for one, other in noted if one and other]
+        places = [(one, other) for one, other in places if one.file and other.file]
+        return {
+            "loaders_by_turns": bool(places),
+            "loaders_of_several_lines": any(one != other for one, other in places),
+        }
 
     def is_repeated(self, loader: Any) -> bool:
         """Return whether each of several workers would give all of a loader's data, by what was seen of it.

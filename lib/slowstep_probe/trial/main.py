@@ -232,11 +232,15 @@ class Trial:
         """Say that the trial failed, and end it. Nothing is raised, since the program could catch it."""
         _without_child_signals()
         with contextlib.suppress(OSError):
-            self.wire.send(encoded(failure(error, memory(), self.killed_workers)), after_failure=True)
+            self.wire.send(self._of_failure(failure(error, memory(), self.killed_workers)), after_failure=True)
         if not isinstance(error, TrainingEnded):  # what the program said last says more than where it ended
             with contextlib.suppress(BaseException):
                 traceback.print_exception(type(error), error, error.__traceback__)
         end(1)  # what is left would wait for workers that may never end; the guard ends them
+
+    def _of_failure(self, failed: Failed) -> dict[str, Any]:
+        """Return the last message as plain data, with whether an epoch had gone on beyond its end."""
+        return encoded(replace(failed, beyond_epoch=self.changes is not None and self.changes.beyond_epoch))
 
     def _at_step_boundary(self) -> None:
         if self.together and not self.met:
@@ -312,7 +316,8 @@ class Trial:
         collectives = self.collectives.take()
         loss = self.probe.steps.losses.last
         if loss is not None and not math.isfinite(loss):
-            self._send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
+            failed = Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory())
+            self.wire.send(self._of_failure(failed))
             end()
         measured = BlockDone(
             block=block,

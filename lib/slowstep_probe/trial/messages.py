@@ -155,6 +155,13 @@ class Failed:
     status: Status
     reason: str
     memory: Memory = Memory()
+    beyond_epoch: bool = False
+    """True if the trial had let an epoch go on by then where the program's own ends."""
+
+    @property
+    def may_pass_in_own_epochs(self) -> bool:
+        """True if it may train on where epochs end: what is sized by an epoch is full, or schedules go below 0."""
+        return self.beyond_epoch and self.status in (Status.CRASHED, Status.LOSS_NOT_FINITE)
 
     @property
     def may_fit_alone(self) -> bool:
