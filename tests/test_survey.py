@@ -22,6 +22,7 @@ from slowstep.launch.of_command import intervention
 from slowstep.launch.surveyed_run import folder_for, write
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.settings import load, override
+from slowstep.settings.command import Command
 from slowstep_probe.looks import UNSEEN
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -29,6 +30,8 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 pytestmark = pytest.mark.trials
 
 EXHAUSTIVE = pytest.mark.exhaustive
+
+NOTHING = Command(words=["python"], python="python", arguments=[], folder=".")
 
 Look = Callable[..., SurveyRecord]
 
@@ -354,6 +357,30 @@ def test_what_a_library_says_of_a_slow_path_is_told(look: Look, tmp_path: Path) 
     seen = survey(resolve([sys.executable, "warns.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
 
     assert seen.warned == [warning]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "UserWarning: Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting",
+        "every iteration,  which can adversely affect performance. If your model indeed never has any unused",
+        "This is not an error, but may impair performance.",
+        "TensorFloat32 tensor cores available but not enabled. Consider setting it to 'high' for better performance.",
+        "PerformanceWarning: DataFrame is highly fragmented.",
+        "UserWarning: Anomaly Detection has been enabled. This mode will increase the runtime and should only be",
+        "This means they need to be compacted at every call, possibly greatly increasing memory usage.",
+        "UserWarning: Using backward() with create_graph=True will create a reference cycle between the parameter and",
+        "with a fast tokenizer, using the `__call__` method is faster than using a method to encode the text",
+    ],
+)
+def test_what_libraries_say_of_their_speed_is_told(line: str) -> None:
+    seen = SurveyRecord(command=NOTHING, output=f"step 1\n{line}\nstep 2\n")
+    assert seen.warned == [line]
+
+
+def test_what_a_program_says_of_its_own_figures_is_no_warning() -> None:
+    said = "validation performance 0.91\nbetter performance than before: saved\nslow learning rate: 1e-5\n"
+    assert not SurveyRecord(command=NOTHING, output=said).warned
 
 
 DAEMON = """

@@ -11,5 +11,8 @@ PRODUCTS = re.compile(
 )
 """Products of matrices and convolutions: the arithmetic that FLOPs count. The names are ATen's and those of kernels."""
 
+OF_VECTORS = re.compile(r"::(add)?mv_?$|::dot$|::vdot$")
+"""The products of a matrix with a vector: those of solvers and of power iterations, one after the other."""
+
 OF_WEIGHTS = re.compile(r"::linear|addmm|::mm$|conv|::lstm|::gru|::rnn")
 """The products with weights, which modules call."""

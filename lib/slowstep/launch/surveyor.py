@@ -22,7 +22,10 @@ from slowstep_probe.survey.early_environment import OF_RANKS, mattering
 SLOW_PATH = re.compile(
     r"fast path is not available|fall(s|ing)? ?back (to|on)|fallback|will be slow|is slower|slow(er)? (path|version|"
     r"implementation)|recompil|recompile_limit|cache_size_limit|num_workers.{0,80}(bottleneck|suggested max)|"
-    r"cudaHostAlloc|consider installing|to (speed up|improve) performance",
+    r"cudaHostAlloc|consider installing|to (speed up|improve) performance|for better performance|"
+    r"(affect|impair|degrade|hurt|reduce)s? performance|PerformanceWarning|(extremely|very) slow\b|"
+    r"is faster than using|inefficient|increase the runtime|compacted at every call|create_graph=True will create|"
+    r"properly utilize them",
     re.IGNORECASE,
 )
 """Words by which libraries say that they could be faster: a missing kernel, a graph that is compiled again."""

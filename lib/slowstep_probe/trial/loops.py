@@ -1,4 +1,4 @@
-"""Loops in Python, as a profile shows them: one operator again and again, and no product of matrices in between.
+"""Loops in Python, as a profile shows them: one operator again and again, and no product of two matrices in between.
 
 A loop that calls a module with weights again and again is one, too, whatever it multiplies (`module_calls`).
 
@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from slowstep_probe.measured import Loop
-from slowstep_probe.operator_names import OF_WEIGHTS, PRODUCTS
+from slowstep_probe.operator_names import OF_VECTORS, OF_WEIGHTS, PRODUCTS
 
 OFTEN = 50
 """The fewest calls of one operator between two products that are taken for a loop."""
@@ -225,7 +225,7 @@ def _stretches(
         operator = outermost(event)
         if is_operator(operator):
             called[id(operator)] = operator
-            if PRODUCTS.search(event.name) and _within(operator, repeated) is None:
+            if _is_of_matrices(event) and _within(operator, repeated) is None:
                 products.add(id(operator))
     stretch, last = list[Any](), None
     for operator in sorted(called.values(), key=lambda e: (e.thread, e.time_range.start)):
@@ -239,6 +239,10 @@ def _stretches(
         if id(operator) not in products:
             stretch.append(operator)
     yield stretch
+
+
+def _is_of_matrices(event: Any) -> bool:
+    return bool(PRODUCTS.search(event.name)) and not OF_VECTORS.search(event.name)
 
 
 def _within(event: Any, repeated: Sequence[Repeated]) -> int | None:
