@@ -240,3 +240,18 @@ def test_a_command_that_failed_left_no_script_alone(status: int) -> None:
     row = {"status": status, "first": own_scripts.NOTHING, "named": False, "said": [], "truth": None}
 
     assert (status == 0) is own_scripts.is_right(row, {"script": "with_lightning.py"})
+
+
+def test_the_method_quotes_the_committed_figures(committed: dict) -> None:
+    """What docs/method.md says of simulated machines is what was measured last."""
+    text = " ".join((ROOT / "docs" / "method.md").read_text(encoding="utf-8").split())
+    rates = {(row["regime"], row["rule"]): 100 * row["false readings"] for row in committed["calibration"]["rows"]}
+    steady, drifting = "correlated steps (AR 0.9)", "AR 0.9, drift 10 %"
+    of_tests, of_rank, own = (
+        f"{rates[steady, rule]:.0f} %" for rule in ("t-test on steps", "Mann-Whitney on steps", "slowstep")
+    )
+
+    assert f"apart in {of_tests} of the comparisons, a Mann-Whitney test in {of_rank}, and this rule in {own}." in text
+    assert f"nearly always do, and this rule in {rates[drifting, 'slowstep']:.0f} %" in text
+    assert f"a wait worth the minimum effect in {100 * committed['shares']['false_max']:.1f} % of the runs" in text
+    assert f"the nominal 95 % covers {100 * committed['shares']['coverage_min']:.1f} % at worst" in text
