@@ -22,6 +22,7 @@ import pytest
 
 import workloads_for_tests as w
 from asking import compare
+from family import wait
 from slowstep.environment.limits import Quota
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm
@@ -45,14 +46,6 @@ SOON = 30.0
 """Seconds in which a process that must go is gone; in practice it takes one or two."""
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def gone(pids: list[int], alive: Callable[[list[int]], list[int]]) -> bool:
-    """Whether all of `pids` end soon."""
-    deadline = time.monotonic() + SOON
-    while alive(pids) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not alive(pids)
 
 
 def healthy(record: ComparisonRecord, pairs: int) -> bool:
@@ -908,7 +901,7 @@ def test_closing_ends_every_process_and_its_folder(
         pids += [t.guard for t in trials]
 
     assert len(pids) > 2
-    assert gone(pids, alive)
+    assert wait(lambda: not alive(pids))
     assert [t.folder for t in trials if t.folder.exists()] == []
 
 
@@ -932,7 +925,7 @@ def test_nothing_survives_the_process_that_measures(
         owner.kill()
         owner.wait()
 
-    ended = gone(pids, alive)
+    ended = wait(lambda: not alive(pids))
     for pid in alive(pids):
         os.kill(pid, signal.SIGKILL)  # a failing test leaves nothing behind either
     assert len(pids) >= 4  # the warm interpreter, the trial and two workers
@@ -962,7 +955,7 @@ def test_a_script_ends_that_forgot_to_close(tmp_path: Path, alive: Callable[[lis
     imports, start, wall, pid = map(float, shown.stdout.split())
 
     assert 0 < imports < start <= wall
-    assert gone([int(pid)], alive)
+    assert wait(lambda: not alive([int(pid)]))
     assert list(tmp_path.glob("slowstep-trial-*")) == []
 
 
