@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import pickle
 import random
 import signal
 import subprocess
@@ -903,34 +902,6 @@ def test_closing_ends_every_process_and_its_folder(
     assert len(pids) > 2
     assert wait(lambda: not alive(pids))
     assert [t.folder for t in trials if t.folder.exists()] == []
-
-
-@pytest.mark.exhaustive
-def test_nothing_survives_the_process_that_measures(
-    arm: Make, budget: Budget, tmp_path: Path, alive: Callable[[list[int]], list[int]]
-) -> None:
-    """The process that measures is killed without a chance to clean up: trial, workers, server and folder go, too."""
-    workers = {"training_arguments.dataloader_num_workers": 2}
-    launch = tmp_path / "launch.pickle"
-    launch.write_bytes(pickle.dumps(([arm(w.Tiny, workers)], budget, str(tmp_path), 2)))
-    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
-    owner = subprocess.Popen(
-        [sys.executable, "-m", "holding", str(launch)], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        pids = [int(pid) for pid in owner.stdout.readline().split()]
-        folders = list(tmp_path.glob("slowstep-trial-*"))
-    finally:
-        owner.kill()
-        owner.wait()
-
-    ended = wait(lambda: not alive(pids))
-    for pid in alive(pids):
-        os.kill(pid, signal.SIGKILL)  # a failing test leaves nothing behind either
-    assert len(pids) >= 4  # the warm interpreter, the trial and two workers
-    assert ended
-    assert [folder.exists() for folder in folders] == [False]
 
 
 @pytest.mark.exhaustive
