@@ -61,7 +61,7 @@ validate: .venv/.ready  ## measure how far the verdicts can be trusted (about fo
 cases: .venv/.ready  ## diagnose the five reports' small siblings and write docs/cases.md (about an hour)
 	$(BIN)/python -m bench.cases
 
-gallery: .venv/.ready  ## measure docs/gallery/ anew: the example, a script of one's own, an audit (about 40 minutes)
+gallery: .venv/.ready  ## measure docs/gallery/ anew: the example, a script of one's own, an audit (about a quarter of an hour)
 	$(BIN)/python -m bench.gallery
 
 docs: .venv/.ready  ## write docs/factors.md anew from the catalogue, and the picture of docs/method.md

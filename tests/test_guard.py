@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import workloads_that_misbehave as w
-from family import descendants, living, words
+from family import descendants, living, wait, words
 from slowstep.factors import Arm
 from slowstep.launch import guarded_process
 from slowstep.launch.probe_entry import LIBRARY
@@ -66,14 +66,6 @@ def fate(trial: TrialProcess, steps: int = 6) -> Failed:
 def of(trial: TrialProcess) -> list[psutil.Process]:
     """Every process that a trial has started, wherever it stands."""
     return descendants(trial.guard)
-
-
-def wait(condition: Callable[[], object]) -> bool:
-    """Whether something comes true soon."""
-    deadline = time.monotonic() + SOON
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return bool(condition())
 
 
 # -- nothing outlives a trial --

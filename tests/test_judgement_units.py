@@ -17,7 +17,7 @@ def test_bigger_batches_in_more_time_are_the_same_speed() -> None:
     """2.13 s a step at batch 32 and 6.39 s at batch 96: a third of the steps a second, the same samples and tokens."""
     small, big = throughput([block([2.13] * 3, samples=32)]), throughput([block([6.39] * 3, samples=96)])
 
-    assert 3.0 == pytest.approx(small.steps_per_second / big.steps_per_second)
+    assert 3.0 == pytest.approx(big.seconds_per_step / small.seconds_per_step)
     assert small.samples_per_second == pytest.approx(big.samples_per_second)
     assert small.useful_tokens_per_second == pytest.approx(big.useful_tokens_per_second)
 

@@ -20,7 +20,7 @@ LEFT = {
     "processes": {"text", "environment"},
     "command": {"settings"},
     "factors": {"settings", "environment", "text", "command"},
-    "records": {"settings", "environment", "processes"},
+    "records": {"settings", "environment"},
     "nodes": {"settings", "environment", "records", "text"},
     "judgement": {"settings", "factors", "records", "text"},
     "wording": {"factors", "records", "judgement", "text"},
@@ -43,7 +43,7 @@ LEFT = {
         *("settings", "factors", "records", "judgement", "environment", "audit", "investigation", "wording", "text"),
         "processes",
     },
-    "export": {"settings", "records", "judgement", "report", "text"},
+    "export": {"records", "report"},
     "final": {
         *("settings", "factors", "records", "judgement", "environment", "workloads", "investigation", "report"),
         *("wording", "text", "command"),

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from family import descendants, living, words
+from family import descendants, living, wait, words
 from slowstep.cli.main import main
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import versions
@@ -38,14 +38,6 @@ PROGRAM = ROOT / "tests" / "programs" / "plain_loop.py"
 
 FILE = ROOT / "params" / "smoke.yaml"
 EXHAUSTIVE = pytest.mark.exhaustive
-
-
-def wait(condition: Callable[[], object]) -> bool:
-    """Whether something comes true soon."""
-    deadline = time.monotonic() + SOON
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return bool(condition())
 
 
 def made(folder: Path) -> list[Path]:

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import psutil
 import pytest
 
 from asking import compare
+from family import wait
 from slowstep.command.resolve import resolve
 from slowstep.factors import Arm
 from slowstep.launch.surveyed_run import write
@@ -150,14 +150,6 @@ def block(trial: TrialProcess, steps: int = 4) -> BlockDone:
     return trial.ask(Run(steps=steps), SOON)
 
 
-def soon(true: Callable[[], bool]) -> bool:
-    """Whether something is true within a generous time."""
-    deadline = time.monotonic() + ENDED_SOON
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return true()
-
-
 @pytest.mark.exhaustive
 def test_a_survey_reaches_over_nodes(nodes: Nodes) -> None:
     """It says how many processes train on each, and tells the ranks of all."""
@@ -183,7 +175,7 @@ def test_ranks_on_two_nodes_train_the_same_steps_and_leave_nothing(
     assert "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 GROUP_RANK=0" in log
     assert "RANK=1 LOCAL_RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 GROUP_RANK=1" in log
     assert there
-    assert soon(lambda: not [pid for pid in (*here, *there) if psutil.pid_exists(pid)])
+    assert wait(lambda: not [pid for pid in (*here, *there) if psutil.pid_exists(pid)])
     assert all({path.name for path in folder.iterdir()} <= {"on_nodes.py", "cause"} for folder in nodes.folders)
 
 
@@ -214,7 +206,7 @@ def test_a_rank_on_another_node_ends_all_and_is_named(
     assert ended.value.failed.status is status
     assert ended.value.failed.reason.startswith(f"rank 1 on node 1 ({socket.gethostname()}): {said}")
     assert f"cause={cause}" in trial.log.read_text()
-    assert soon(lambda: not nodes.of_second() and not descendants(trial.guard))
+    assert wait(lambda: not nodes.of_second() and not descendants(trial.guard))
 
 
 def test_the_rank_that_is_waited_for_is_profiled_there(nodes: Nodes, started: Callable[..., TrialProcess]) -> None:
@@ -241,7 +233,7 @@ def test_a_rank_that_hangs_on_another_node_is_named(nodes: Nodes, started: Calla
 
     assert ended.value.failed.status is Status.TIMED_OUT
     assert f"rank 1 on node 1 ({socket.gethostname()}) keeps the others waiting" in ended.value.failed.reason
-    assert soon(lambda: not nodes.of_second())
+    assert wait(lambda: not nodes.of_second())
 
 
 def test_memory_that_runs_out_on_another_node_is_told(nodes: Nodes, started: Callable[..., TrialProcess]) -> None:
@@ -253,7 +245,7 @@ def test_memory_that_runs_out_on_another_node_is_told(nodes: Nodes, started: Cal
 
     assert ended.value.failed.status is Status.OUT_OF_MEMORY
     assert f"node 1 ({socket.gethostname()}): its part of the trial took" in ended.value.failed.reason
-    assert soon(lambda: not nodes.of_second())
+    assert wait(lambda: not nodes.of_second())
 
 
 def test_a_node_is_held_against_another(
@@ -284,7 +276,7 @@ def test_a_node_that_dies_ends_the_trial(nodes: Nodes, started: Callable[..., Tr
         trial.ask(Run(steps=100_000), SOON)
 
     assert f"node 1 ({socket.gethostname()})" in ended.value.failed.reason
-    assert soon(lambda: not [pid for pid in left if psutil.pid_exists(pid)])
+    assert wait(lambda: not [pid for pid in left if psutil.pid_exists(pid)])
     with pytest.raises(TrialEnded, match="has left the session"):
         started()
 
@@ -337,4 +329,4 @@ def test_two_networks_train_together_until_the_connection_is_cut(
         finally:
             trial.end()
         assert f"node 1 ({socket.gethostname()})" in ended.value.failed.reason
-        assert soon(lambda: both.joined.poll() is not None)
+        assert wait(lambda: both.joined.poll() is not None)

@@ -11,13 +11,14 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from family import wait
 from slowstep.cli.join import address, found_key
 from slowstep.environment.machine import this_machine
 from slowstep.factors import CATALOGUE, Meaning, comparison_family
@@ -68,14 +69,6 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 def key_of(tmp_path: Path) -> bytes:
     return read_key(str(tmp_path / "key"))
-
-
-def soon(true: Callable[[], bool]) -> bool:
-    """Whether something becomes true within a generous time."""
-    deadline = time.monotonic() + 20
-    while not (found := true()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return found
 
 
 def join(session: Session, tmp_path: Path, hello: Hello = OTHER) -> tuple[Wire, dict]:
@@ -202,7 +195,7 @@ def test_few_strangers_are_greeted_at_once(session: Session, tmp_path: Path) -> 
         return sum(thread.name == GREETING for thread in threading.enumerate())
 
     strangers = [socket.create_connection((HERE, session.port)) for _ in range(AT_ONCE + 10)]
-    assert soon(lambda: greetings() == AT_ONCE)
+    assert wait(lambda: greetings() == AT_ONCE)
     for one in strangers:
         one.close()
 
@@ -335,7 +328,7 @@ def test_nodes_that_leave_keep_their_numbers(of_three: Session, tmp_path: Path) 
     for wire in wires:
         wire.close()
     wires[1], told = join(of_three, tmp_path, replace(SECOND, host="d"))
-    assert soon(lambda: of_three.hellos[2].host == "d")
+    assert wait(lambda: of_three.hellos[2].host == "d")
     far = spread(of_three, [2, 2, 2])
 
     assert told["node"] == 2

@@ -236,3 +236,35 @@ def test_all_that_notebooks_ask_of_the_report_is_there() -> None:
 
     assert asked <= set(report.__all__)
     assert [] == [name for name in report.__all__ if not hasattr(report, name)]
+
+
+# -- pages --
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def headings(page: Path) -> set[str]:
+    """Return the addresses of a page's headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Whoever follows a link of a page finds the file, and the heading in it."""
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8"))
+    places = [(page.parent / name if name else page, heading) for name, heading in links]
+
+    assert [] == [str(place) for place, _ in places if not place.exists()]
+    assert [] == [heading for place, heading in places if heading and heading not in headings(place)]
+
+
+@pytest.mark.parametrize("name", ["architecture", "adding-a-factor", "method"])
+def test_pages_name_files_that_are_there(name: str) -> None:
+    """Whoever looks for a module where a page says it is finds it."""
+    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    there = [f"/{path.relative_to(ROOT)}" for room in ("lib", "bench", "tests") for path in (ROOT / room).rglob("*.py")]
+    named = set(re.findall(r"`([\w/]+\.py)`", text)) - {"final/train.py"}  # which the kit writes
+
+    assert named
+    assert [] == [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in there)]

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from slowstep.audit.relations import TITLES
 from slowstep.settings import Loaded, Settings, SettingsError, load, override, schema, validate
 from slowstep.settings.command import Command
 from slowstep.settings.convert import NOT_IN_FILES, to_plain
+from slowstep.settings.reported import Claim, Percentage, Reported, Sum
 from slowstep.settings.run import training_defaults
 from slowstep.settings.slurm import Slurm
 
@@ -489,3 +491,13 @@ def test_the_page_names_every_key(kind: type) -> None:
     keys = [one.name for one in dataclasses.fields(kind) if one.metadata != NOT_IN_FILES]
 
     assert [] == [key for key in keys if not re.search(rf"[`*]{key}[`*:]", PAGE)]
+
+
+@pytest.mark.parametrize("kind", [Reported, Claim, Sum, Percentage])
+def test_the_page_of_reported_figures_names_every_key(kind: type) -> None:
+    """Whoever writes figures down finds each key, and the name of each quantity, in docs/reported-figures.md."""
+    page = (PARAMS.parent / "docs" / "reported-figures.md").read_text(encoding="utf-8")
+    keys = [one.name for one in dataclasses.fields(kind) if one.metadata != NOT_IN_FILES]
+
+    assert [] == [key for key in keys if not re.search(rf"\b{key}\b", page)]
+    assert [] == [name for name in TITLES if f"`{name}`" not in page]

@@ -19,6 +19,7 @@ import pytest
 
 import workloads_for_tests as w
 from asking import compare
+from family import wait
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
 from slowstep.measure.measurer import ComparisonRequest
@@ -42,14 +43,6 @@ SOON = 60.0
 """Seconds in which a process that must go is gone; in practice it takes one or two."""
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def gone(pids: list[int], alive: Alive) -> bool:
-    """Whether all of `pids` end soon."""
-    deadline = time.monotonic() + SOON
-    while alive(pids) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not alive(pids)
 
 
 def descendants(*pids: int) -> list[int]:
@@ -139,7 +132,7 @@ def test_a_job_that_dies_fails_what_it_had(cluster: SlurmMeasurer, arm: Make, al
     assert (Status.CRASHED, Status.CRASHED, []) == (died.baseline.status, died.treatment.status, died.pairs)
     assert "ended" in died.baseline.reason
     assert (cluster.folder / "records" / "logs" / died.baseline.log).is_file()
-    assert gone(killed, alive)
+    assert wait(lambda: not alive(killed))
     assert (Status.OK, 3) == (after.treatment.status, len(after.pairs))
 
 
@@ -202,7 +195,7 @@ def test_a_job_that_is_not_requeued_at_its_time_limit_ends(budget: Budget, tmp_p
     assert appear(box, f"{start.name}.0001.told")
     os.kill(start.pid, signal.SIGUSR2)
 
-    assert gone([start.pid], lambda pids: [pid for pid in pids if psutil.pid_exists(pid)])
+    assert wait(lambda: not psutil.pid_exists(start.pid))
     assert not [name for name in box.names() if "answer" in name]
     assert "timed-out too many times" in str(job.exception())
 
@@ -244,7 +237,7 @@ def test_leaving_cancels_the_jobs(budget: Budget, tmp_path: Path, arm: Make, ali
         running = descendants(*[member.job._process.pid for member in cluster.crew.members])
 
     assert len(running) > 3
-    assert gone(running, alive), [" ".join(psutil.Process(p).cmdline())[:300] for p in alive(running)]
+    assert wait(lambda: not alive(running)), [" ".join(psutil.Process(p).cmdline())[:300] for p in alive(running)]
     assert ["records"] == [path.name for path in (tmp_path / "x").iterdir()]
     left = {path.suffix for path in (tmp_path / "x" / "records" / "logs" / "slurm").iterdir()}
     assert left <= {".out", ".err"}
@@ -263,7 +256,7 @@ def test_jobs_end_with_the_program_that_asked(budget: Budget, tmp_path: Path, ar
 
     assert 128 + signal.SIGTERM == home.wait(SOON)
     assert len(running) > 4
-    assert gone(running, alive), [" ".join(psutil.Process(p).cmdline())[:300] for p in alive(running)]
+    assert wait(lambda: not alive(running)), [" ".join(psutil.Process(p).cmdline())[:300] for p in alive(running)]
     assert ["records"] == [path.name for path in (tmp_path / "x").iterdir()]
 
 
@@ -279,7 +272,7 @@ def test_a_job_ends_when_home_is_silent(budget: Budget, tmp_path: Path, alive: A
     server = Server(mailbox=box.folder, budget=budget, logs=tmp_path, idle_seconds=1e6, silent_seconds=2.0)
     job = executor.submit(server)
 
-    assert gone([job._process.pid], lambda pids: [] if job._process.poll() is not None else pids)
+    assert wait(lambda: job._process.poll() is not None)
     assert [name.partition(".")[0] for name in box.names()] == ["start"]
 
 

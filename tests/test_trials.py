@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import pickle
 import random
 import signal
 import subprocess
@@ -22,6 +21,7 @@ import pytest
 
 import workloads_for_tests as w
 from asking import compare
+from family import wait
 from slowstep.environment.limits import Quota
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm
@@ -45,14 +45,6 @@ SOON = 30.0
 """Seconds in which a process that must go is gone; in practice it takes one or two."""
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def gone(pids: list[int], alive: Callable[[list[int]], list[int]]) -> bool:
-    """Whether all of `pids` end soon."""
-    deadline = time.monotonic() + SOON
-    while alive(pids) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not alive(pids)
 
 
 def healthy(record: ComparisonRecord, pairs: int) -> bool:
@@ -908,36 +900,8 @@ def test_closing_ends_every_process_and_its_folder(
         pids += [t.guard for t in trials]
 
     assert len(pids) > 2
-    assert gone(pids, alive)
+    assert wait(lambda: not alive(pids))
     assert [t.folder for t in trials if t.folder.exists()] == []
-
-
-@pytest.mark.exhaustive
-def test_nothing_survives_the_process_that_measures(
-    arm: Make, budget: Budget, tmp_path: Path, alive: Callable[[list[int]], list[int]]
-) -> None:
-    """The process that measures is killed without a chance to clean up: trial, workers, server and folder go, too."""
-    workers = {"training_arguments.dataloader_num_workers": 2}
-    launch = tmp_path / "launch.pickle"
-    launch.write_bytes(pickle.dumps(([arm(w.Tiny, workers)], budget, str(tmp_path), 2)))
-    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
-    owner = subprocess.Popen(
-        [sys.executable, "-m", "holding", str(launch)], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        pids = [int(pid) for pid in owner.stdout.readline().split()]
-        folders = list(tmp_path.glob("slowstep-trial-*"))
-    finally:
-        owner.kill()
-        owner.wait()
-
-    ended = gone(pids, alive)
-    for pid in alive(pids):
-        os.kill(pid, signal.SIGKILL)  # a failing test leaves nothing behind either
-    assert len(pids) >= 4  # the warm interpreter, the trial and two workers
-    assert ended
-    assert [folder.exists() for folder in folders] == [False]
 
 
 @pytest.mark.exhaustive
@@ -962,7 +926,7 @@ def test_a_script_ends_that_forgot_to_close(tmp_path: Path, alive: Callable[[lis
     imports, start, wall, pid = map(float, shown.stdout.split())
 
     assert 0 < imports < start <= wall
-    assert gone([int(pid)], alive)
+    assert wait(lambda: not alive([int(pid)]))
     assert list(tmp_path.glob("slowstep-trial-*")) == []
 
 

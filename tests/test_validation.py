@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from slowstep.settings import LEVEL_SECTIONS, load, override
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench.own_scripts import __main__ as own_scripts  # noqa: E402
 from bench.validation import page, results, table  # noqa: E402
 from bench.validation import parts as validation_parts  # noqa: E402
 from bench.validation.__main__ import keep, renew  # noqa: E402
@@ -212,3 +215,43 @@ def test_a_cause_is_held_against_its_size_as_it_is_known_now(
     assert known["agrees"] is known["correct"] is elsewhere
     assert (row["truth"] if elsewhere else size) == known["truth"]
     assert (row["found"], row["size"]) == (known["found"], known["size"])
+
+
+def test_the_page_shows_what_is_known_of_scripts() -> None:
+    """The table of docs/validation.md and the numbers above it are those of bench/results/own_scripts.json."""
+    known = json.loads(own_scripts.RESULTS.read_text(encoding="utf-8"))
+    text = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    rooms: list[dict[str, list[bool]]] = [{"planted": [], "healthy": []} for _ in range(3)]
+    for name, row in known.items():
+        several = 1 if "ranks/" in name else 2 if "nodes/" in name else 0
+        rooms[several]["healthy" if name.startswith("healthy/") else "planted"].append(row["right"])
+
+    assert own_scripts.table(known) in text
+    assert [0] * len(known) == [row["status"] for row in known.values()]
+    for room, line in zip(rooms, ("one process", "two processes", "two nodes"), strict=True):
+        told = [f"{sum(room[kind])} of {len(room[kind])}" for kind in ("planted", "healthy")]
+        (row,) = [row for row in text.splitlines() if row.startswith(f"| {line}")]
+        assert told == re.findall(r"\d+ of \d+", row)
+
+
+@pytest.mark.parametrize("status", [0, 1, 2])
+def test_a_command_that_failed_left_no_script_alone(status: int) -> None:
+    """Nothing is named where nothing was diagnosed, and that is no sign of a healthy script."""
+    row = {"status": status, "first": own_scripts.NOTHING, "named": False, "said": [], "truth": None}
+
+    assert (status == 0) is own_scripts.is_right(row, {"script": "with_lightning.py"})
+
+
+def test_the_method_quotes_the_committed_figures(committed: dict) -> None:
+    """What docs/method.md says of simulated machines is what was measured last."""
+    text = " ".join((ROOT / "docs" / "method.md").read_text(encoding="utf-8").split())
+    rates = {(row["regime"], row["rule"]): 100 * row["false readings"] for row in committed["calibration"]["rows"]}
+    steady, drifting = "correlated steps (AR 0.9)", "AR 0.9, drift 10 %"
+    of_tests, of_rank, own = (
+        f"{rates[steady, rule]:.0f} %" for rule in ("t-test on steps", "Mann-Whitney on steps", "slowstep")
+    )
+
+    assert f"apart in {of_tests} of the comparisons, a Mann-Whitney test in {of_rank}, and this rule in {own}." in text
+    assert f"nearly always do, and this rule in {rates[drifting, 'slowstep']:.0f} %" in text
+    assert f"a wait worth the minimum effect in {100 * committed['shares']['false_max']:.1f} % of the runs" in text
+    assert f"the nominal 95 % covers {100 * committed['shares']['coverage_min']:.1f} % at worst" in text

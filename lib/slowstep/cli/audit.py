@@ -60,7 +60,7 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     if loaded.settings.measure.slurm is not None:  # nothing is measured
         overrides = [*overrides, "measure.slurm=null"]
     if loaded.settings.reported is None:
-        raise SettingsError(f"{loaded.source}: holds no `reported` section; docs/parameter-file.md shows one.")
+        raise SettingsError(f"{loaded.source}: holds no `reported` section; docs/reported-figures.md shows one.")
     sizing = Sizing(loaded.settings, Store(folder / "records"))
     try:
         found = audit_figures(loaded.settings, sizing.known)

@@ -17,8 +17,9 @@ effect look smaller, and never larger. Where nothing is made ready beside traini
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from slowstep.judgement.throughput import sides, works
 from slowstep.records import Block, Pair
@@ -85,7 +86,7 @@ def moved_controls(pairs: Sequence[Pair], touched: frozenset[str], overlaps: boo
         if any(a <= 0 or b <= 0 for a, b in times):
             continue
         change = interval([math.log(b / a) for a, b in times])
-        shift = abs(_mean(b - a for a, b in times)) / step
+        shift = abs(fmean(b - a for a, b in times)) / step
         if phase in PREFETCHED and overlaps:
             way = math.copysign(1.0, change.mean)
             together = interval([way * (b - a) for a, b in seconds.of(phase, *touched)])
@@ -128,7 +129,7 @@ class _Seconds:
     def step(self) -> tuple[float, float]:
         """Return the means of all the time."""
         both = self._of(lambda block: block.seconds)
-        return _mean(a for a, _ in both), _mean(b for _, b in both)
+        return fmean(a for a, _ in both), fmean(b for _, b in both)
 
     def of(self, *phases: str) -> list[tuple[float, float]]:
         """Return the seconds of some phases together, by pair."""
@@ -136,8 +137,3 @@ class _Seconds:
 
     def _of(self, seconds: Callable[[Block], float]) -> list[tuple[float, float]]:
         return [(seconds(b) / own, seconds(a) / other) for b, a, own, other in self._blocks]
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)

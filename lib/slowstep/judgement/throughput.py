@@ -17,7 +17,6 @@ class Throughput:
     """Totals over blocks divided by their total time, never a mean of rates. None means not measured."""
 
     seconds_per_step: float
-    steps_per_second: float
     samples_per_second: float
     padded_tokens_per_second: float | None
     useful_tokens_per_second: float | None
@@ -43,7 +42,6 @@ def throughput(blocks: Sequence[Block]) -> Throughput:
     padded, useful, cut = total("padded_tokens"), total("useful_tokens"), total("cut_tokens")
     return Throughput(
         seconds_per_step=seconds / steps,
-        steps_per_second=steps / seconds,
         samples_per_second=total("samples") / seconds,
         padded_tokens_per_second=rate(padded),
         useful_tokens_per_second=rate(useful),

@@ -115,7 +115,7 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     """Write a paragraph on each claim, and what to do. `experiment` is the file of the experiment, if there is one."""
     if not audit.runs and not audit.findings:
         return Text(
-            "**Nothing was reported.** Add a `reported` section to the parameter file (docs/parameter-file.md)."
+            "**Nothing was reported.** Add a `reported` section to the parameter file (docs/reported-figures.md)."
         )
     parts = [f"**{headline(audit)}**", *(_claim(c) for c in audit.claims)]
     if not audit.claims:
