@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -50,7 +51,8 @@ class Commands(argparse.ArgumentParser):
     def _refuse_unknown_command(self, words: Sequence[str]) -> None:
         """End the process if the first word is no command: an option of one, or a mistyped one."""
         if not words:
-            self.error(f"name a command: {', '.join(self.commands)}")
+            self.print_help(sys.stderr)
+            self.exit(2)
         first = words[0]
         if not first.startswith("-"):
             if first not in self.commands:
