@@ -41,7 +41,7 @@ def measure(loaded: Loaded, outputs: Path) -> int:
     folder = outputs / loaded.settings.name
     decision = Decision()
     terminal, said, failed = Terminal(loaded.settings.name), dict[str, Verdict](), set[Section]()
-    with locked(folder):
+    with locked(folder), terminal:
         store = Store(folder / "records")
         forget_unfinished(store, loaded.settings.budget.minutes)
         for line in unusable_records(folder):
