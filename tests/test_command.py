@@ -194,7 +194,7 @@ def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict
         (["check", "--slow", "a.yaml"], "option --slow. Allowed: --help, --outputs, --set."),
         (["--minutes", "2", "measure", "a.yaml"], "behind the command that it belongs to: slowstep measure --minutes"),
         (["--verbose"], "unrecognized option --verbose. Did you mean '--version'?"),
-        ([], "show in half a page what a command that trains is made of"),
+        ([], "show in half a page what a command"),
         (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is not a number above 0"),
         (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is not a number above 0"),
         (["diagnose", "--startup", "nan", "--", "python", "train.py"], "'nan' is not a number above 0"),

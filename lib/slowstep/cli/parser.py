@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from slowstep.settings.errors import nearest
+from slowstep.text.terminal import say_lines
 
 OPTION = re.compile(r"--[^\s=]+(?=$|=)")
 """A word that argparse takes for an option, whatever stands before it. What follows `=` is its value."""
@@ -51,7 +51,7 @@ class Commands(argparse.ArgumentParser):
     def _refuse_unknown_command(self, words: Sequence[str]) -> None:
         """End the process if the first word is no command: an option of one, or a mistyped one."""
         if not words:
-            self.print_help(sys.stderr)
+            say_lines(self.format_help().rstrip(), error=True)
             self.exit(2)
         first = words[0]
         if not first.startswith("-"):

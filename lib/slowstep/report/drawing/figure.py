@@ -113,7 +113,7 @@ class Drawing:
             if not self.y.names:
                 yield pieces.line(self.x.start, place, self.x.end, place, INK, 1, opacity=0.12)
             label = self.labels.get(text, text)
-            whole = text if label != text else ""
+            whole = text if lines_of(label) != lines_of(text) else ""
             if self.above:
                 room = self.x.end - self.x.start
                 yield pieces.text(self.x.start, place - LINE / 2, label, "start", room=room, whole=whole)

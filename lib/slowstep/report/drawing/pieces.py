@@ -137,7 +137,8 @@ def wrapped(said: str, room: float) -> str:
 
 def _divided(row: str, most: int) -> Iterator[str]:
     """Yield a line in parts of at most so many letters: whole words, but for those that are longer."""
-    for part in textwrap.wrap(row, most, break_long_words=False, break_on_hyphens=False) or [row]:
+    fits = len(row) <= most
+    for part in [row] if fits else textwrap.wrap(row, most, break_long_words=False, break_on_hyphens=False):
         while len(part) > most:
             at = max(part.rfind(mark, most // 2, most) for mark in BREAKS) + 1 or most
             yield part[:at]
