@@ -4,6 +4,8 @@ PARAMS ?= params/quick.yaml
 SET ?=
 LAB ?=
 BIN := .venv/bin
+# of what pip says, a line for each package that it fetches
+PER_PACKAGE := sed -un -e '/\.metadata/d' -e 's/^ *\(Downloading\|Using cached\) /  \1 /p' -e 's/^\(Installing\) collected.*/  \1 them/p'
 BESIDE := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -14,10 +16,12 @@ help:  ## list the targets
 	@echo '  CMD="python train.py --lr 1e-4" diagnoses a command that trains, in place of PARAMS'
 	@echo '  PARAMS="a.yaml b.yaml" chooses parameter files, SET="section.key=value ..." overrides single values'
 
+.venv/.ready: SHELL := bash
+.venv/.ready: .SHELLFLAGS := -o pipefail -c
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info < (3, 14); sys.exit(0 if ok else "slowstep needs Python 3.11 to 3.13, this is %d.%d; choose one by PYTHON=" % sys.version_info[:2])'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --progress-bar off --constraint constraints.txt --editable '.[dev]' | $(PER_PACKAGE)
 	touch $@
 
 setup: .venv/.ready  ## make .venv and install everything (the other targets do it themselves)

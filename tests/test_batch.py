@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,13 @@ import pytest
 from slowstep.batch import investigations, notebook
 from slowstep.batch.cleanup import forget_other_runs
 from slowstep.batch.measuring import Concluded
-from slowstep.cli import load_and_check
+from slowstep.cli import load_and_check, progress
 from slowstep.cli import measure as by_command
 from slowstep.cli.main import main
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary
+from slowstep.measure.progress import Progress
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.records import Store
 from slowstep.settings import load
@@ -168,7 +170,7 @@ def test_the_seconds_of_a_notebook_are_those_of_drawing(
         lambda t, _: told.append(t),
     )
 
-    assert told[:-1] == ["00_baseline"]
+    assert told[:-1] == ["00_baseline is drawn"]
     assert re.fullmatch(f"00_baseline: {said}", told[-1])
 
 
@@ -195,6 +197,51 @@ def test_no_name_in_a_record_leads_to_a_file(
         assert store.every(Summary, "summaries") == []
         assert [own, folder] == sorted(tmp_path.iterdir(), key=lambda path: path.name)
         assert own.read_text() == '{"version": 1, "kind": "tmp", "record": {}}'
+
+
+def test_what_could_not_be_drawn_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever has reports drawn again knows which are as they were, and which there are none of."""
+    drawn: list[str] = []
+    monkeypatch.setattr(investigations, "run", lambda paths, *_: drawn.extend(p.stem for p in paths) or {})
+    monkeypatch.setattr(investigations, "notebook_interpreter", lambda: None)
+    monkeypatch.setattr(
+        investigations, "read_investigation", lambda _: SimpleNamespace(loaded=LOADED, settings=LOADED.settings)
+    )
+    store, said = Store(tmp_path / "records"), list[str]()
+    store.write(Summary(notebook=BASELINE.notebook), "summaries", BASELINE.notebook)
+    (tmp_path / f"{FINAL.notebook}.html").touch()
+    investigations.draw(tmp_path, lambda line, _: said.append(line))
+
+    assert drawn == [BASELINE.notebook]
+    told = dict(line.split(": ", 1) for line in said)
+    assert set(told) == set(ASKED) - {BASELINE.notebook}
+    assert all("not drawn, since it has concluded nothing" in why for why in told.values())
+    assert [name for name, why in told.items() if "its report of before stays" in why] == [FINAL.notebook]
+
+
+def test_silence_is_broken_by_what_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A profile takes a minute in which there is nothing to tell; whoever waits sees that it goes on, and how long."""
+    monkeypatch.setattr(progress, "SILENT", 0.01)
+    said: list[str] = []
+
+    def more(beginning: str) -> bool:
+        for _ in range(1000):
+            said.extend(capsys.readouterr().out.splitlines())
+            if sum(line.startswith(beginning) for line in said) > 1:
+                return True
+            time.sleep(0.01)
+        return False
+
+    with progress.Terminal("smoke") as terminal:
+        under_way = Progress(notebook="00_baseline", comparison="the profile", pair=0, of=0, began=time.monotonic())
+        terminal("00_baseline", under_way)
+        assert more("smoke  00_baseline  the profile  ")
+        terminal("10_data_loading is drawn", None)
+        terminal("00_baseline: ok", None)
+        assert more("smoke  10_data_loading is drawn  ")
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr().out == ""
 
 
 def test_measuring_without_notebooks_says_how_long_it_took(

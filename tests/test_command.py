@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import zipapp
@@ -11,9 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from slowstep import __version__
 from slowstep.cli.main import main
+from slowstep.cli.survey_lines import lines
 from slowstep.command.options import rewritten
 from slowstep.command.resolve import CommandError, resolve
 from slowstep.launch import surveyed_run
@@ -191,7 +194,7 @@ def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict
         (["check", "--slow", "a.yaml"], "option --slow. Allowed: --help, --outputs, --set."),
         (["--minutes", "2", "measure", "a.yaml"], "behind the command that it belongs to: slowstep measure --minutes"),
         (["--verbose"], "unrecognized option --verbose. Did you mean '--version'?"),
-        ([], "name a command: survey, run"),
+        ([], "show in half a page what a command"),
         (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is not a number above 0"),
         (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is not a number above 0"),
         (["diagnose", "--startup", "nan", "--", "python", "train.py"], "'nan' is not a number above 0"),
@@ -435,6 +438,39 @@ def test_a_trainers_accumulation_is_what_it_is_told(by_trainer: bool, expected: 
     seen = SurveyRecord(command=command, constructed=made, training=training)
 
     assert expected == surveyed_run.surveyed(seen).values[name].value
+
+
+def test_a_parameter_file_shows_where_options_to_try_stand(folder: Path) -> None:
+    """Nothing of it is tried as it is. What loses its `# ` is, and it outlives the next survey."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(folder))
+    path = surveyed_run.write(SurveyRecord(command=command), folder / "out")
+    shown = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(r"^# (arguments:|  --batch-size:)", r"\1", shown, flags=re.M), encoding="utf-8")
+    surveyed_run.write(SurveyRecord(command=command), folder / "out")
+
+    assert {"arguments", "files"}.isdisjoint(yaml.safe_load(shown))
+    assert {"--batch-size": {"levels": [16, 32]}} == yaml.safe_load(path.read_text(encoding="utf-8"))["arguments"]
+    assert "# files:" in path.read_text(encoding="utf-8")
+
+
+def test_a_loader_that_a_library_makes_anew_is_one(folder: Path) -> None:
+    """accelerate makes a Trainer's loader again, from the same line and with the same values."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(folder))
+    place = {"file": f"{folder}/train.py", "line": 36}
+    one = {"kind": "loader", "name": "torch.DataLoader", "times": 1}
+    made = [
+        one | {"place": place | {"through": through}, "values": {"batch_size": size}}
+        for through, size in ((["get_train_dataloader"], 8), (["prepare"], 8), ([], 9))
+    ]
+    training = {"loader": 1, "step_seconds": [0.1], "micro_batches": 1, "phases": {}, "facts": {"optimizer": "SGD"}}
+    work = {"samples": 0, "useful_tokens": 0}
+    seen = SurveyRecord(command=command, constructed=made, training=training | {"work": work}, first_step_boundary=1.0)
+    told = lines(seen)
+
+    assert [
+        "train.py:36  DataLoader(batch_size=8), which feeds the training",
+        "train.py:36  DataLoader(batch_size=9)",
+    ] == [line.partition("loader")[2].strip() for line in told if line.startswith("loader")]
 
 
 # -- a run for real --

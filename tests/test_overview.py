@@ -120,7 +120,7 @@ def test_what_is_adopted_tells_what_it_still_loses(concluded: Concluded) -> None
 
     (one,) = found.remains
     assert one.startswith("Data wait takes 20 %")
-    assert one.endswith("Without that time the run would be +25 % [+25, +25] faster still.")
+    assert one.endswith("Without that time the run would be 25 % [25, 25] faster still.")
     assert one in (folder / "summary.md").read_text().replace("\\", "")
     assert [{"text": one, "phase": "data"}] == json.loads((folder / "summary.json").read_text())["remaining"]
     assert one in page([found]).replace("&nbsp;", " ")
@@ -749,6 +749,35 @@ def test_a_label_of_two_changes_has_a_line_for_each(concluded: Concluded) -> Non
     assert ">+ per_device_train_batch_size=8<" in drawn
 
 
+@pytest.mark.parametrize("width", [760, NARROW])
+def test_no_label_loses_what_distinguishes_it(width: int, concluded: Concluded) -> None:
+    """Names of variables, paths and values differ anywhere. A label that is too wide goes on in the next line."""
+    (one, *_) = overview(concluded({"per_device_train_batch_size=8": 0.6})).verdicts
+    names = [
+        f"MALLOC_{middle}_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0 in the environment of the command {'x' * 60}"
+        for middle in ("TRIM", "TOP")
+    ]
+    drawn = ElementTree.fromstring(svg(effects([(name, one) for name in names], 0.05).json, "effects", width))
+    texts = [e for e in drawn.iter() if e.tag.endswith("text")]
+    shown = "".join("".join(e.text or e[0].tail for e in texts).split())
+
+    assert all(name.replace(" ", "") in shown for name in names)
+    assert "…" not in shown
+    assert all(0 <= float(e.get("y")) <= float(drawn.get("viewBox").split()[3]) for e in texts)
+    assert len({e.get("y") for e in texts if e.get("text-anchor") == ("end", "start")[width == NARROW]}) > 6
+    assert all(any(e.find("{*}title").text.startswith(name) for e in texts if len(e)) for name in names)
+
+
+def test_a_limit_is_called_one_where_changes_are_listed(concluded: Concluded) -> None:
+    """Batches kept in memory are nothing to train with, however much faster they are."""
+    found = overview(concluded({"cached_batches=200": 0.6}, SHARES, data_loading={"cached_batches": [200]}))
+    (limit,) = [v for v in found.verdicts if v.factor == "cached_batches"]
+
+    assert limit.outcome is Outcome.SUPPORTED
+    assert "cached_batches=200 (a limit)" in tables.findings(found.verdicts).markdown
+    assert "cached_batches=200 (a limit)" in page([found])
+
+
 def test_the_index_holds_every_hypothesis_once_grouped_by_outcome(concluded: Concluded) -> None:
     """The refuted are folded with their count; no script is in the page, and nothing is fetched."""
     found = overview(concluded({"gradient_checkpointing=false": 0.4}))
@@ -959,6 +988,22 @@ def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path, ca
     assert "has it already" in capsys.readouterr().out
     assert len(runs) == 1
     assert len(list(runs[0].glob("*.wandb"))) == 1
+
+
+def test_an_export_says_that_nothing_is_decided(
+    concluded: Concluded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """Whoever compares runs in a tracker would take an unfinished one for one in which nothing was found."""
+    folder = concluded({})
+    monkeypatch.setattr(export, "to_wandb", lambda *_: "a run")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
+    words = ["export", "--wandb", "w", "--outputs", str(tmp_path)]
+
+    assert (main(words), capsys.readouterr().out) == (0, f"{folder.name}: a run\n")
+    for kind in ("summaries", "notebooks"):
+        (folder / "records" / kind / "90_final_config.json").unlink()
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith("a run; nothing is decided in it: 90_final_config has not run\n")
 
 
 def test_what_a_tracker_refuses_is_said_once(

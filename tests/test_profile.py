@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from slowstep.judgement.operators import places as parts_of
 from slowstep.measure.local import FEWEST_PROFILED, PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord, identity
 from slowstep.report import device_idle, operators
-from slowstep_probe.places import line_of, raised_at
+from slowstep_probe.places import line_of, raised_at, standing
 from slowstep_probe.trial import profiling as profiling_module
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import Run
@@ -207,6 +208,19 @@ def test_a_place_names_the_function_around_a_comprehension() -> None:
     for where, own in (generated, by_lambda):
         assert own
         assert where.endswith("in test_a_place_names_the_function_around_a_comprehension")
+
+
+def test_a_lambda_is_named_by_what_holds_it_or_by_its_line() -> None:
+    """A library calls it, so nothing else of its file need be on the stack; `<lambda>` is no name to look for."""
+    nameless = "lambda: (place_of(sys._getframe())[0], standing(sys._getframe()))"
+    module: dict[str, Any] = {"sys": sys, "place_of": place_of, "standing": standing}
+    exec(
+        compile(f"alone = {nameless}\ndef holder():\n    return {nameless}\nheld = holder()", __file__, "exec"), module
+    )
+    alone, held = ([where.rpartition("/")[2] for where in module[name]()] for name in ("alone", "held"))
+
+    assert alone == ["test_profile.py:1"] * 2
+    assert held == ["test_profile.py:3 in holder"] * 2
 
 
 def loop() -> None:

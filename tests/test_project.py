@@ -57,6 +57,33 @@ def lines(cell: dict) -> list[str]:
     return [line for line in "".join(cell["source"]).splitlines() if line.strip()]
 
 
+# -- make --
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_setup_tells_a_line_for_each_package(status: int, tmp_path: Path) -> None:
+    """It takes minutes, in which somebody waits; what pip says of each package in four lines is not read by anybody.
+
+    Where pip fails, so does make.
+    """
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).touch()
+    pip = tmp_path / ".venv" / "bin" / "python"
+    pip.write_text(
+        "#!/bin/sh\ncat <<END\nCollecting torch==2.13\n  Downloading torch-2.13.whl.metadata (30 kB)\n"
+        "  Using cached numpy-2.whl (16 MB)\nDownloading torch-2.13.whl (190 MB)\n"
+        f"Installing collected packages: numpy, torch\nEND\nexit {status}\n"
+    )
+    pip.chmod(0o755)
+    words = ["make", "--silent", "--file", str(ROOT / "Makefile"), "setup", f"PYTHON={sys.executable}"]
+    made = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    said = ["Using cached numpy-2.whl (16 MB)", "Downloading torch-2.13.whl (190 MB)", "Installing them"]
+    assert said == [line.strip() for line in made.stdout.splitlines()]
+    assert (made.returncode == 0, (tmp_path / ".venv" / ".ready").exists()) == (status == 0, status == 0)
+
+
 # -- pins --
 
 

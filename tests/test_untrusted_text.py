@@ -71,6 +71,14 @@ HOSTILE = [
     "\x00\x08\x7f",
     "\ud800",
     "${7*7} {{7*7}} %s {0}",
+    "_a_ __b__ a_ _b a__b__ _c",
+    "5 % [1, 2](javascript:alert(1))",
+    "5 % [1, 2]: javascript:alert(1)",
+    "[1, 2]: javascript:alert(1)",
+    "5 % ![1, 2](x) [1, 2][3, 4]",
+    "a & b &amp; &lt",
+    "+",
+    "- - -",
 ]  # fmt: skip
 
 HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -110,6 +118,20 @@ def test_text_stays_text_in_markdown(text: str, around: str) -> None:
     assert plain.tags == page.tags
     assert [] == page.links
     assert squeezed(visible(text.replace("\n", " "))) in squeezed(page.text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+73 % [+48, +101] throughput with the changes below",
+        "1.8 h [1.5, 2.1] in place of 2.6 h, and costs 1.78 [1.50, 2.11] USD. Wow! So",
+        "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0 (+7.8 % [+1.5, +14])",
+        "-5 % of R & D",
+    ],
+)
+def test_what_is_no_markup_is_left_alone(text: str) -> None:
+    """A summary is read as text, too: where it is pasted, and in a terminal."""
+    assert text == escape(text)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
@@ -171,7 +193,8 @@ def test_a_report_shows_what_others_wrote(text: str, quick: Settings, tmp_path: 
     """A label in a chart, a cell, a title, prose or an error ends no element of a report and begins none: the page has
     the elements that it has with a harmless word."""
     pages = []
-    for i, word in enumerate((text, "word")):
+    alike = re.sub(r"[^\s/_.=,;:-]", "w", visible_lines(text))  # labels are divided into lines where it is
+    for i, word in enumerate((text, alike)):
         figure = go.Figure()
         figure.add_scatter(x=[1], y=[word], name=word, text=[word], mode="text")
         chart = Chart(figure, word, [{word or "x": word}])

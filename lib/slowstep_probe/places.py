@@ -8,7 +8,7 @@ import re
 import sys
 import sysconfig
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 
 PROBE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "")
 KIT = (PROBE, os.path.join(os.path.dirname(PROBE.rstrip(os.sep)), "slowstep", ""))
@@ -28,7 +28,7 @@ COMPILED = "torchinductor"
 """The beginning of the names of folders that hold what torch.compile has written."""
 
 
-AT_THE_END = re.compile(r" \([^()]*:\d+ in [^()]*\)$")
+AT_THE_END = re.compile(r" \([^()]*:\d+(?: in [^()]*)?\)$")
 """A place in words, in brackets, at the end of a sentence."""
 
 
@@ -50,7 +50,21 @@ class CodePlace:
 
     def in_words(self) -> str:
         """Return the place for whoever works in the current folder, `train.py:88 in collate`; "" if there is none."""
-        return f"{from_here(self.file)}:{self.line} in {self.function}" if self.file else ""
+        return in_words(from_here(self.file), self.line, self.function) if self.file else ""
+
+
+def in_words(file: str, line: int, function: str) -> str:
+    """Return a line of a function in words, `train.py:88 in collate`; without the function if that has no name."""
+    return f"{file}:{line}{f' in {function}' if function else ''}"
+
+
+def name_of(code: CodeType) -> str:
+    """Return the name of a function, or of the one that holds it if it has none itself, as lambdas have none.
+
+    It is empty where no function holds it, and before Python 3.11, which knows what holds it.
+    """
+    names = reversed(getattr(code, "co_qualname", code.co_name).split("."))
+    return next((name for name in names if not name.startswith("<") or name == "<module>"), "")
 
 
 STARTED_IN: list[str] = []
@@ -106,7 +120,7 @@ def _passed(error: BaseException) -> tuple[CodePlace, bool]:
     place: TracebackType | None = error.__traceback__
     while place is not None:
         code = place.tb_frame.f_code
-        at = CodePlace(real(code.co_filename), place.tb_lineno, function=code.co_name)
+        at = CodePlace(real(code.co_filename), place.tb_lineno, function=name_of(code))
         kind = kind_of(code.co_filename)
         if kind == "user":
             own = at
@@ -172,7 +186,7 @@ def line_of(frame: FrameType) -> int:
 def standing(frame: FrameType) -> str:
     """Return in words where a stack stands: at the innermost line of the user's code, or else at that of any code."""
     own = nearest(frame) or frame
-    return CodePlace(real(own.f_code.co_filename), line_of(own), function=own.f_code.co_name).in_words()
+    return CodePlace(real(own.f_code.co_filename), line_of(own), function=name_of(own.f_code)).in_words()
 
 
 def own_files() -> list[str]:

@@ -116,8 +116,12 @@ def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookR
     if gone:
         tell(f"{AUDIT.notebook}: its report stays as it is, since {gone[0]} is not here", None)
     with locked(folder):
-        asked = [s for s in sections_asked(lab.settings) if _has_run(given.store, s) or s is AUDIT]
-        return list(run([path_of(s) for s in asked if not gone or s is not AUDIT], given, tell).values())
+        asked = [s for s in sections_asked(lab.settings) if not gone or s is not AUDIT]
+        drawn = [s for s in asked if _has_run(given.store, s) or s is AUDIT]
+        for section in (s for s in asked if s not in drawn):
+            stays = "; its report of before stays" if (folder / f"{section.notebook}.html").is_file() else ""
+            tell(f"{section.notebook}: not drawn, since it has concluded nothing yet{stays}", None)
+        return list(run([path_of(s) for s in drawn], given, tell).values())
 
 
 def _has_run(store: Store, section: Section) -> bool:

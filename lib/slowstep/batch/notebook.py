@@ -95,7 +95,7 @@ def run(notebooks: Sequence[Path], given: NotebookInput, tell: Teller, measure: 
         while waiting or running:
             while waiting and len(running) < (1 if measure else drawn_at_once()):
                 running.append(_Running(waiting.pop(0), given, measure))
-                tell(running[-1].notebook.stem, None)
+                tell(f"{running[-1].notebook.stem} is {'run' if measure else 'drawn'}", None)
             for one in [r for r in running if not r.process.alive]:
                 running.remove(one)
                 ended[one.notebook.stem] = made = one.ended()

@@ -34,7 +34,8 @@ def export(folders: Sequence[Path], outputs: Path, mlflow: str | None, wandb: Pa
     for folder in every:
         one = exported(folder.resolve())
         try:
-            say(f"{one.name}: {to_mlflow(one, mlflow) if mlflow is not None else to_wandb(one, wandb)}")
+            where = to_mlflow(one, mlflow) if mlflow is not None else to_wandb(one, wandb)
+            say(f"{one.name}: {where}{f'; nothing is decided in it: {one.undecided}' if one.undecided else ''}")
         except Exception as error:  # a tracker's errors have no common class
             refused.setdefault(f"{type(error).__name__}: {error}", []).append(one.name)
     for why, names in refused.items():

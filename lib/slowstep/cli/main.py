@@ -21,6 +21,7 @@ from slowstep import __version__
 from slowstep.cli.numbers import above_zero, counted
 from slowstep.cli.over_nodes import add_join, add_options, listen_as
 from slowstep.cli.parser import Commands
+from slowstep.cli.progress import Terminal, reminded_of
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
@@ -36,6 +37,8 @@ KEPT = "finished comparisons are kept, and the same command goes on from there"
 
 OF_SURVEY = 0.05
 """The part of `--minutes`, which come after it, that a survey may watch steps for the end of an epoch."""
+
+SURVEYING = "survey: the program runs to show what it is made of"
 
 OUTPUTS = ROOT / "outputs"
 """The folder of results if no other is named."""
@@ -219,7 +222,6 @@ def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.batch.investigations import diagnose
     from slowstep.cli.ending import edited_meanwhile, more_minutes, unreached, wrapped
     from slowstep.cli.load_and_check import checked
-    from slowstep.cli.progress import Terminal
     from slowstep.factors.own_values import as_they_are
     from slowstep.report.index import write_index
     from slowstep.report.overview import overview
@@ -229,7 +231,8 @@ def _diagnose(given: argparse.Namespace) -> int:
     everything = checked(_params(given), given.set, outputs)
     for loaded in everything:
         as_begun = as_they_are(loaded.settings)
-        runs = diagnose(loaded, given.set, outputs, Terminal(loaded.settings.name))
+        with Terminal(loaded.settings.name) as terminal:
+            runs = diagnose(loaded, given.set, outputs, terminal)
         failed = failed or any(run.status != "ok" for run in runs)
         index = write_index(outputs, warn)
         spent = overview(outputs / loaded.settings.name)
@@ -274,7 +277,10 @@ def _params(given: argparse.Namespace) -> list[str]:
     for path in given.params:  # a mistake in one of them is not told after minutes of a survey
         load(path, given.set)
     outputs, protected = Path(given.outputs), not given.unprotected
-    seen, folder = surveyed_for(given.words, order, outputs, given.name or "", protected)
+    more = f"for {patience:.0f} s more at most until an epoch ends"
+    say(f"{SURVEYING}: {order.steps} steps, and {more}", error=True)
+    with reminded_of(SURVEYING):
+        seen, folder = surveyed_for(given.words, order, outputs, given.name or "", protected)
     for line in lines(seen):
         say(line)
     if folder.name != (given.name or seen.command.name):
@@ -298,7 +304,8 @@ def _survey(given: argparse.Namespace) -> int:
     from slowstep.launch.surveyor import SurveyOrder, survey
 
     command = replace(resolve(given.words, Path.cwd(), os.environ), protected=not given.unprotected)
-    seen = survey(command, SurveyOrder(steps=given.steps, startup=given.startup), os.environ)
+    with reminded_of(SURVEYING):
+        seen = survey(command, SurveyOrder(steps=given.steps, startup=given.startup), os.environ)
     for line in lines(seen):
         say(line)
     return 0 if seen.training else 1

@@ -41,7 +41,7 @@ def measure(loaded: Loaded, outputs: Path) -> int:
     folder = outputs / loaded.settings.name
     decision = Decision()
     terminal, said, failed = Terminal(loaded.settings.name), dict[str, Verdict](), set[Section]()
-    with locked(folder):
+    with locked(folder), terminal:
         store = Store(folder / "records")
         forget_unfinished(store, loaded.settings.budget.minutes)
         for line in unusable_records(folder):
@@ -123,4 +123,4 @@ def _say_verdicts(title: str, verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         node = f" (measured on node {verdict.node})" if verdict.node else ""
         mark, outcome = sign(verdict).split(" ", 1)
-        say(f"  {mark} {verdict.shown}: {outcome}, {effect(verdict.effect)}; {verdict.reason}{node}")
+        say(f"  {mark} {verdict.title_in_full}: {outcome}, {effect(verdict.effect)}; {verdict.reason}{node}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from slowstep.settings.errors import nearest
+from slowstep.text.terminal import say_lines
 
 OPTION = re.compile(r"--[^\s=]+(?=$|=)")
 """A word that argparse takes for an option, whatever stands before it. What follows `=` is its value."""
@@ -50,7 +51,8 @@ class Commands(argparse.ArgumentParser):
     def _refuse_unknown_command(self, words: Sequence[str]) -> None:
         """End the process if the first word is no command: an option of one, or a mistyped one."""
         if not words:
-            self.error(f"name a command: {', '.join(self.commands)}")
+            say_lines(self.format_help().rstrip(), error=True)
+            self.exit(2)
         first = words[0]
         if not first.startswith("-"):
             if first not in self.commands:

@@ -45,7 +45,8 @@ def _drawn(folder: Path, interactive: bool) -> int:
         require_inside(folder)
         for line in unusable_records(folder):
             say(line, error=True)
-        runs = draw(folder, Terminal(folder.name), interactive)
+        with Terminal(folder.name) as terminal:
+            runs = draw(folder, terminal, interactive)
     except (NotMeasured, Busy) as error:
         say(error, error=True)
         return UNREAD

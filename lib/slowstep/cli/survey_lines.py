@@ -75,16 +75,26 @@ def _lacking(seen: SurveyRecord, kind: str) -> Iterator[str]:
 
 
 def _objects(seen: SurveyRecord, kind: str) -> Iterator[str]:
+    """Yield the objects of a kind, a line each.
+
+    A library may make an object anew from the same line and with the same values, as accelerate does with a Trainer's
+    loader. It is one to whoever reads that.
+    """
     trained = (seen.training or {}).get("loader")
     of_kind = [one for one in seen.constructed if one["kind"] == kind]
+    told: dict[str, tuple[int, bool]] = {}
     for number, one in enumerate(of_kind):
         if "<module>" in one["place"]["through"] or one["values"].get("enabled") is False:
             continue  # made while a library was imported, or switched off
         values = ", ".join(_values(one["values"]))
-        times = f" ({one['times']} times)" if one["times"] > 1 else ""
-        feeds = ", which feeds the training" if kind == "loader" and number == trained and len(of_kind) > 1 else ""
+        text = f"{place(one['place'], seen)}  {one['name'].rpartition('.')[2]}({values})"
+        times, feeds = told.get(text, (0, False))
+        told[text] = max(times, one["times"]), feeds or number == trained
+    for text, (times, feeds) in told.items():
+        often = f" ({times} times)" if times > 1 else ""
+        fed = ", which feeds the training" if kind == "loader" and feeds and len(told) > 1 else ""
         other = ", which is no DataLoader of PyTorch's: its arguments are not tried" if kind == "other_loader" else ""
-        yield f"{place(one['place'], seen)}  {one['name'].rpartition('.')[2]}({values}){times}{feeds}{other}"
+        yield f"{text}{often}{fed}{other}"
 
 
 HIDDEN = {

@@ -37,6 +37,8 @@ class Exported:
     files: list[Path]
     """Reports, summaries, and the files of the final configuration."""
     folder: Path
+    undecided: str
+    """The reason why nothing is decided in it, as a clause; empty if something is, or where nothing was to be."""
 
 
 def exported(folder: Path) -> Exported:
@@ -59,6 +61,7 @@ def exported(folder: Path) -> Exported:
         rows=[_row(v) for v in summary["hypotheses"]],
         files=sorted(_files(folder)),
         folder=folder,
+        undecided=(found.unmeasured or found.undecided) if found.trained else "",
     )
 
 

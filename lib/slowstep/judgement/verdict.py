@@ -124,10 +124,13 @@ class Verdict(Shown):
 
     @property
     def condition(self) -> str:
-        """Return the settings held constant in both arms and what else was asked for, in words; empty for most."""
+        """Return what to know beside the change, in words: that it shows a limit, the settings held constant in both
+        arms, what else was asked for. It is empty for most."""
+        limit = ["a limit"] * (self.meaning is Meaning.DIAGNOSTIC)
         held = [f"both arms with {show_all(self.held_constant)}"] if self.held_constant else []
         asked = [f"counts from {percent(1 + self.least)} on"] if self.least else []
-        return f"({'; '.join(held + asked)})" if held or asked else ""
+        told = [*limit, *held, *asked]
+        return f"({'; '.join(told)})" if told else ""
 
     @property
     def title_in_full(self) -> str:

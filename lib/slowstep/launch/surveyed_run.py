@@ -48,6 +48,17 @@ HEAD = """\
 # what is to be tried, and run `slowstep diagnose` on this file.
 """
 
+OWN_OPTIONS = """\
+# Options of the command, and values of configuration files that it names. Only you know what they do, so none is tried
+# by itself. Take away the `# ` before what you want tried, and put your own in (docs/own-script.md).
+# arguments:
+#   --batch-size: {levels: [16, 32]}
+# files:
+#   config.yml:
+#     train.sequence_len: {levels: [512, 1024]}
+"""
+"""The end of the parameter file, which shows where options to try stand."""
+
 
 def surveyed_for(
     words: Sequence[str], order: SurveyOrder, outputs: Path, name: str = "", protected: bool = True
@@ -175,7 +186,7 @@ def _written(record: SurveyRecord, folder: Path) -> Path:
         given = {name: value for name, value in (renewed | first).items() if name in renewed or name not in kept}
         text = with_values(path.read_text(encoding="utf-8"), given)
     else:
-        text = HEAD + yaml.safe_dump(renewed | first, sort_keys=False, allow_unicode=True, width=120)
+        text = HEAD + yaml.safe_dump(renewed | first, sort_keys=False, allow_unicode=True, width=120) + OWN_OPTIONS
     write_atomically(path, text, private)
     return path
 

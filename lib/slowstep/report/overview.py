@@ -37,7 +37,7 @@ from slowstep.records.plain_files import is_plain
 from slowstep.report.actions import Action, actions, within
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import percent, unsigned
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
@@ -297,8 +297,9 @@ class Overview:
         """Return how small an effect this machine can show, and what else kept it busy; empty if neither is known."""
         if self.noise is None or not math.isfinite(self.noise):
             return f"{self.busy} {self.perhaps}".strip()
+        gain = unsigned(percent(self.noise))
         told = (
-            f"Compared with itself, the run differs by chance: as many pairs can show a gain of {percent(self.noise)} "
+            f"Compared with itself, the run differs by chance: as many pairs can show a gain of {gain} "
             "or more, and more pairs a smaller one."
         )
         if self.noise >= NOTHING_TOLD:

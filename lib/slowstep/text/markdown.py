@@ -6,11 +6,16 @@ import re
 
 from slowstep.text.visible import visible
 
-MARKS = re.compile(r"([\\`*{}\[\]<>#|&~$!]|(?<![^\W_])_|_(?![^\W_]))")
-"""Characters that can begin markup within a line: code, emphasis, links, images, HTML, entities, table cells, formulas.
-An underscore within a word begins nothing (CommonMark 0.31, section 6.2)."""
+FIGURES = r"(?<=[\w%] )\[[-+\d.,]+, [-+\d.,]+\](?=[\s.,;)]|$)"
+"""An interval behind a figure, `5 % [3, 7]`. Its brackets begin no link, since a link's target, or the text of a
+definition, would have to follow them at once."""
 
-LINE_START = re.compile(r"^([-+=]|\d+(?=[.)]))")
+MARKS = re.compile(rf"({FIGURES})|[\\`*{{}}\[\]<>#|~$]|(?<!\w)_+|!(?=\[|$)|&(?=[\w#]|$)")
+"""Intervals, which stay as they are, and else characters that can begin markup within a line: code, emphasis, links,
+images, HTML, entities, table cells, formulas. Underscores that follow a letter, a digit or an underscore begin no
+emphasis, and end none where none has begun (CommonMark 0.31, section 6.2)."""
+
+LINE_START = re.compile(r"^([-+](?=[\s-]|$)|=|\d+(?=[.)](?:\s|$)))")
 """Characters that are markup at the start of a line: items of lists, rules and headings."""
 
 
@@ -26,7 +31,7 @@ def escape(text: object) -> str:
 
 def escape_cell(text: object) -> str:
     """Return `text` for the cell of a Markdown table. Markup of line starts needs no escape there."""
-    line = MARKS.sub(r"\\\1", _one_line(text))
+    line = MARKS.sub(lambda m: m[1] or "".join(f"\\{mark}" for mark in m[0]), _one_line(text))
     return ADDRESS.sub(r"\\\g<0>", line)
 
 

@@ -35,6 +35,11 @@ def percent(ratio: float) -> str:
     return f"{signed(ratio)} %"
 
 
+def unsigned(change: str) -> str:
+    """Return a change in per cent for words that say its direction: "+20 % [+3, +41]" becomes "20 % [3, 41]"."""
+    return change.replace("+", "")
+
+
 def spanned(ratio: float, low: float, high: float) -> str:
     """Return a ratio and the ends of its interval as signed percentages: "+5.2 % [+1.0, +9.4]"."""
     return f"{percent(ratio)} [{signed(low)}, {signed(high)}]"

@@ -24,9 +24,9 @@ def warn(text: object) -> None:
     say(text, error=True)
 
 
-def say_lines(text: object) -> None:
+def say_lines(text: object, *, error: bool = False) -> None:
     """Write a text of several lines. Its line ends must be the kit's own."""
-    _write(visible_lines(text) + "\n", error=False)
+    _write(visible_lines(text) + "\n", error)
 
 
 def say_over(text: object, *, ended: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
+from slowstep.text.numbers import unsigned
 from slowstep.wording.lost import consists, gain_without, takes
 
 MOST_SHOWN = 3
@@ -40,4 +41,4 @@ def not_certain(remaining: Remaining) -> str:
 def still_lost(suspect: Suspect) -> str:
     """Return what a phase of the adopted configuration loses, in sentences."""
     lost = f"{takes(suspect, 'the time that is left')}; {suspect.why}. {consists(suspect)}".rstrip()
-    return f"{lost} Without that time the run would be {gain_without(suspect)} faster still."
+    return f"{lost} Without that time the run would be {unsigned(gain_without(suspect))} faster still."

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import slow_nodes
+from slowstep.text.numbers import unsigned
 from slowstep.wording.words import effect
 
 
@@ -23,5 +24,5 @@ def slower_nodes(effects: Mapping[int, Interval], hosts: Sequence[str] = ()) -> 
     slow = " and ".join(f"node {n}{f' ({hosts[n]})' if hosts else ''}" for n in found.numbers)
     return (
         f"Slower than another one: {slow}. Each by its own processes alone, node {found.against} trains "
-        f"{effect(found.gain)} more than node {found.numbers[0]}."
+        f"{unsigned(effect(found.gain))} more than node {found.numbers[0]}."
     )

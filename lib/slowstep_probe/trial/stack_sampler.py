@@ -25,7 +25,7 @@ import torch
 
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import TRAINS, Place
-from slowstep_probe.places import LIBRARIES, is_own, kind_of, line_of, nearest, real
+from slowstep_probe.places import LIBRARIES, in_words, is_own, kind_of, line_of, name_of, nearest, real
 from slowstep_probe.probe.graphs import any_made
 from slowstep_probe.trial.thread_timer import ThreadTimer
 from slowstep_probe.trial.update_calls import UpdateCalls
@@ -56,6 +56,9 @@ GENERAL = {*sys.stdlib_module_names, "torch", "numpy"}
 
 CALLS_MODULE = torch.nn.Module._call_impl.__code__
 """What runs each call of a module."""
+
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+"""The names of the functions that Python makes of comprehensions."""
 
 AT_WORKER = ", waiting for a loader's worker"
 """The words after a place at which the training waits for a worker's batch."""
@@ -322,7 +325,7 @@ def _package_function(frame: FrameType) -> str:
     for one in takewhile(lambda one: kind_of(one.f_code.co_filename) != "user", stack(frame)):
         name = one.f_globals.get("__name__", "").partition(".")[0]
         if name not in GENERAL and kind_of(one.f_code.co_filename) == "library":
-            return f"{_shown(one.f_code.co_filename)} in {_function(one)}"
+            return " in ".join(filter(None, (_shown(one.f_code.co_filename), _function(one))))
     return ""
 
 
@@ -366,7 +369,7 @@ def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
         own = None
     found = own or frame
     line, function = line_of(found), _function(found)  # before anything that lets the thread go on
-    return f"{_shown(found.f_code.co_filename)}:{line} in {function}", own is not None
+    return in_words(_shown(found.f_code.co_filename), line, function), own is not None
 
 
 def stack(frame: FrameType | None) -> Iterator[FrameType]:
@@ -381,11 +384,14 @@ def _called_from(frame: FrameType, function: str) -> bool:
 
 
 def _function(frame: FrameType) -> str:
-    """Return the name of the function that a frame runs: that around it for a comprehension or a lambda."""
+    """Return the name of the function that a frame runs, or of the one that holds it; "" where none does.
+
+    A comprehension runs where it stands, so its caller holds it. A lambda may be called from anywhere.
+    """
     file, outer = frame.f_code.co_filename, frame
-    while outer.f_code.co_name.startswith("<") and outer.f_back and outer.f_back.f_code.co_filename == file:
+    while outer.f_code.co_name in COMPREHENSIONS and outer.f_back and outer.f_back.f_code.co_filename == file:
         outer = outer.f_back
-    return outer.f_code.co_name if not outer.f_code.co_name.startswith("<") else frame.f_code.co_name
+    return name_of(outer.f_code)
 
 
 def _shown(path: str) -> str:

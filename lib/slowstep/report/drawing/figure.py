@@ -9,11 +9,15 @@ from typing import Any
 
 from slowstep.report.drawing import pieces
 from slowstep.report.drawing.axes import Axis, Trace, categories, number, title
-from slowstep.report.drawing.pieces import FONT, INK, LINE, SPACE, ink, lines_of, text_width
+from slowstep.report.drawing.pieces import FONT, INK, LINE, SPACE, ink, lines_of, text_width, wrapped
 from slowstep.text.visible import visible_lines
 
 ABOVE = 500
 """The width below which a row's label stands above it and not beside it."""
+
+
+BESIDE = 0.42
+"""The most of the width that labels beside their rows take."""
 
 
 class Drawing:
@@ -25,20 +29,24 @@ class Drawing:
         self.layout, self.width = figure["layout"], width
         self.barmode = self.layout.get("barmode")
         names = {axis: categories(self.traces, axis, self.layout) for axis in "xy"}
-        labels = [line for name in names["y"] for line in lines_of(name)] or ["0000"]
         self.legend = self._legend()
         self.above = bool(names["y"]) and width < ABOVE and not names["x"]
-        left = 2 * SPACE + (0 if self.above else min(0.42 * width, max(map(text_width, labels))))
+        right = self._room_at_the_right()
+        room = width - right - 2 * SPACE if self.above else BESIDE * width
+        self.labels = {name: wrapped(name, room) for name in names["y"]}
+        """The labels of the rows, in lines that fit beside or above them."""
+        labels = [line for name in self.labels.values() for line in lines_of(name)] or ["0000"]
+        left = 2 * SPACE + (0 if self.above else min(BESIDE * width, max(map(text_width, labels))))
         upright = bool(title(self.layout, "yaxis")) and not names["y"]  # it stands above the axis, below the legend
         top = SPACE + LINE * (len(self.legend) + (upright and bool(self.legend)))
         below = SPACE + LINE + (LINE if title(self.layout, "xaxis") else 0)
         self.height = float(self.layout.get("height") or 320)
-        row = max((len(lines_of(name)) for name in names["y"]), default=1) * LINE
+        row = max((len(lines_of(name)) for name in self.labels.values()), default=1) * LINE
         self.drop = row / 2 if self.above else 0.0
         if names["y"] and not names["x"]:
             thick = max(row, LINE * len(self.bars) * (self.barmode == "group")) + SPACE
             self.height = top + below + (thick + row if self.above else thick) * max(len(names["y"]), 1)
-        self.x = self._axis("x", names["x"], left, width - self._room_at_the_right())
+        self.x = self._axis("x", names["x"], left, width - right)
         self.y = self._axis("y", names["y"], self.height - below, top)
 
     def element(self, description: str, attributes: str) -> str:
@@ -104,10 +112,14 @@ class Drawing:
         for place, text in self.y.ticks:
             if not self.y.names:
                 yield pieces.line(self.x.start, place, self.x.end, place, INK, 1, opacity=0.12)
+            label = self.labels.get(text, text)
+            whole = text if lines_of(label) != lines_of(text) else ""
             if self.above:
-                yield pieces.text(self.x.start, place - LINE / 2, text, "start", room=self.x.end - self.x.start)
+                room = self.x.end - self.x.start
+                yield pieces.text(self.x.start, place - LINE / 2, label, "start", room=room, whole=whole)
             else:
-                yield pieces.text(self.x.start - SPACE, place, text, "end", room=self.x.start - 2 * SPACE)
+                room = self.x.start - 2 * SPACE
+                yield pieces.text(self.x.start - SPACE, place, label, "end", room=room, whole=whole)
         if self.x.title:
             middle = (self.x.start + self.x.end) / 2
             room = self.width - 2 * SPACE

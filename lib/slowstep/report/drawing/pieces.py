@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
 from html import escape
 
 from slowstep.text.visible import visible
@@ -14,6 +16,12 @@ LINE = 16
 """The size of the font and the height of a line."""
 
 SPACE = 8
+
+MOST_LINES = 6
+"""The most lines that a line of a label is divided into where it is wider than its room."""
+
+BREAKS = "/_=.,;:-"
+"""The characters behind which a word is divided that is wider than its room."""
 
 INK = "currentColor"
 DARK = {"black", "#000", "#000000", "#222", "#222222"}
@@ -28,14 +36,19 @@ def text(
     opacity: float = 1.0,
     room: float | None = None,
     colour: str = INK,
+    whole: str = "",
 ) -> str:
-    """Return a text whose lines are centred at `y`. One that is wider than its room is shortened."""
+    """Return a text whose lines are centred at `y`. One that is wider than its room is shortened.
+
+    `whole` is shown where a pointer rests on it.
+    """
     lines = [_fitting(row, room) for row in lines_of(said)]
+    hover = f"<title>{escape(' '.join(lines_of(whole)))}</title>" if whole else ""
     first = y - (len(lines) - 1) * LINE / 2 + 0.35 * FONT
     faint = f' opacity="{opacity:g}"' if opacity < 1 else ""
     fill = f' fill="{escape(colour)}"' if colour != INK else ""
     return "".join(
-        f'<text x="{x:.1f}" y="{first + i * LINE:.1f}" text-anchor="{anchor}"{faint}{fill}>{escape(line)}</text>'
+        f'<text x="{x:.1f}" y="{first + i * LINE:.1f}" text-anchor="{anchor}"{faint}{fill}>{hover}{escape(line)}</text>'
         for i, line in enumerate(lines)
     )
 
@@ -113,6 +126,26 @@ def lines_of(said: str) -> list[str]:
     return [visible(line) for line in str(said).replace("\n", " ").split("<br>")]
 
 
+def wrapped(said: str, room: float) -> str:
+    """Return a label whose lines fit in the room: what does not goes on in the next line, so that nothing is lost.
+
+    A line that would take more than `MOST_LINES` is shortened in its middle.
+    """
+    most = _letters(room)
+    return "<br>".join(part for row in lines_of(said) for part in _divided(_shortened(row, MOST_LINES * most), most))
+
+
+def _divided(row: str, most: int) -> Iterator[str]:
+    """Yield a line in parts of at most so many letters: whole words, but for those that are longer."""
+    fits = len(row) <= most
+    for part in [row] if fits else textwrap.wrap(row, most, break_long_words=False, break_on_hyphens=False):
+        while len(part) > most:
+            at = max(part.rfind(mark, most // 2, most) for mark in BREAKS) + 1 or most
+            yield part[:at]
+            part = part[at:]
+        yield part
+
+
 def text_width(said: str) -> float:
     """Return about how wide a label is."""
     return LETTER * FONT * max(map(len, lines_of(said)))
@@ -120,7 +153,16 @@ def text_width(said: str) -> float:
 
 def _fitting(row: str, room: float | None) -> str:
     """Return a line, shortened in its middle if it is wider than its room: labels often differ at their ends."""
-    most = len(row) if room is None else max(8, int(room / (LETTER * FONT) + 1e-6))
+    return row if room is None else _shortened(row, _letters(room))
+
+
+def _letters(room: float) -> int:
+    """Return how many letters fit in a room."""
+    return max(8, int(room / (LETTER * FONT) + 1e-6))
+
+
+def _shortened(row: str, most: int) -> str:
+    """Return a line of at most so many letters."""
     if len(row) <= most:
         return row
     half = (most - 1) // 2

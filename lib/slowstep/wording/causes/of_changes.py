@@ -9,7 +9,7 @@ from slowstep.factors import is_undoing, limited_by
 from slowstep.judgement.explaining import eases, names
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import percent, unsigned
 from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
 from slowstep.wording.causes.cause import MOST_SHOWN, Cause
@@ -26,7 +26,8 @@ def limit_cause(v: Verdict) -> Cause:
     lost = f"{v.cause} costs {time_taken(v.effect)} of the time"
     undoing = is_undoing(v.factor)
     where = f" ({v.shown})" if undoing and v.lines else ""
-    headline = f"{lost}{where}; without it the run would be at most about {percent(v.effect.ratio)} faster."
+    gain = unsigned(percent(v.effect.ratio))
+    headline = f"{lost}{where}; without it the run would be at most about {gain} faster."
     text = f"{lost}: {no_more_than(v)}"
     cause = factor_cause(v, v.effect.ratio, text)
     return replace(cause, headline=headline, still_open=text if undoing else "")

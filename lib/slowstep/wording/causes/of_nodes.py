@@ -8,7 +8,7 @@ from slowstep.judgement.explaining import WHOLES
 from slowstep.judgement.nodes import NODE, SlowNodes
 from slowstep.judgement.suspects import Suspect, eased
 from slowstep.judgement.verdict import Verdict
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import percent, unsigned
 from slowstep.wording.causes.cause import Cause
 from slowstep.wording.lost import takes
 from slowstep.wording.words import effect
@@ -18,16 +18,15 @@ def node_cause(slow: SlowNodes, there: Sequence[Suspect]) -> Cause:
     """Return the cause that all nodes wait for slow ones, with what their ranks are seen to take longer."""
     numbers = [str(number) for number in sorted(slow.numbers)]
     are = f"Node {numbers[0]} is" if len(numbers) == 1 else f"Nodes {', '.join(numbers[:-1])} and {numbers[-1]} are"
+    faster = f"{unsigned(effect(slow.gain))} faster on node {slow.against} than on node {slow.numbers[0]}"
     text = (
-        f"{are} slow: with the processes of one node alone, the same training is {effect(slow.gain)} faster on node "
-        f"{slow.against} than on node {slow.numbers[0]}, and where all train together each step waits for the slowest. "
-        "That is the most that can be had from nodes that are all alike."
+        f"{are} slow: with the processes of one node alone, the same training is {faster}, and where all train "
+        "together each step waits for the slowest. That is the most that can be had from nodes that are all alike."
     )
     seen = [f"{takes(s)}; {s.why}." for s in there]
     text = " ".join([text, *seen])
-    headline = (
-        f"{are} slow; with nodes that are all alike the run would be at most about {percent(slow.gain.ratio)} faster."
-    )
+    gain = unsigned(percent(slow.gain.ratio))
+    headline = f"{are} slow; with nodes that are all alike the run would be at most about {gain} faster."
     return Cause(
         factor=NODE,
         phase=None,

@@ -12,7 +12,7 @@ from slowstep.judgement.shares import together
 from slowstep.judgement.suspects import LOOP, PASSES, Stays, Suspect, function_at, mostly_stays
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Verdict
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import percent, unsigned
 from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
 from slowstep.wording.causes.cause import MOST_SHOWN, Cause
@@ -143,9 +143,10 @@ def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect, way: Suspect) -
     """Return the cause of what a suspect does with the `way` back through it."""
     both = together(forth.share, back.share)
     ratio = speed_up((1 - 1 / forth.ratio) + (1 - 1 / back.ratio))
+    gain = unsigned(percent(ratio))
     way_back = (
         f"Going back through {'that loop' if way.does == LOOP else 'that'} takes {share_span(back.share)} more, in the "
-        f"backward pass. Without both the run would be {percent(ratio)} faster than today."
+        f"backward pass. Without both the run would be {gain} faster than today."
     )
     what = f"{capitalised(way.does)} ({suspect.at}) and the way back through it take {share_span(both)} of the time"
     return replace(
@@ -154,21 +155,21 @@ def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect, way: Suspect) -
         share=both,
         text=f"{forth.text} {way_back}",
         still_open=f"{forth.still_open} {way_back}",
-        headline=f"{what}; without both the run would be about {percent(ratio)} faster.",
+        headline=f"{what}; without both the run would be about {gain} faster.",
     )
 
 
 def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "that time") -> str:
     """Return what a phase takes, why that is lost, what it consists of, and what it would bring, in sentences."""
     parts = f"{takes(suspect)}; {suspect.why}{explained}. {consists(suspect)}".rstrip()
-    gain = gain_without(suspect) if ratio == suspect.ratio else percent(ratio)
+    gain = unsigned(gain_without(suspect) if ratio == suspect.ratio else percent(ratio))
     return f"{parts} Without {without} the run would be {gain} faster than today."
 
 
 def _headline(suspect: Suspect, without: str, ratio: float) -> str:
     rank = f"rank {suspect.rank}, which the others wait for" if suspect.rank is not None else ""
     where = f" ({', '.join(filter(None, (rank, suspect.at)))})" if rank or suspect.at else ""
-    return f"{takes(suspect)}{where}; without {without} the run would be about {percent(ratio)} faster."
+    return f"{takes(suspect)}{where}; without {without} the run would be about {unsigned(percent(ratio))} faster."
 
 
 def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None, parts: Sequence[Verdict] = ()) -> str:
@@ -204,5 +205,5 @@ def _some_were_tried(verdicts: Sequence[Verdict]) -> bool:
 
 
 def _outcome(v: Verdict) -> str:
-    kind = "a limit and no change to train with" if v.meaning is Meaning.DIAGNOSTIC else str(v.outcome)
+    kind = "no change to train with" if v.meaning is Meaning.DIAGNOSTIC else str(v.outcome)
     return f"{effect(v.effect)}, {kind}"
