@@ -84,17 +84,24 @@ def forget_all_but(asked: Collection[Section], store: Store) -> list[Section]:
     return gone
 
 
-def forget_other_runs(settings: Settings, store: Store) -> None:
-    """Drop what was concluded of another baseline than that of `settings`, and the choice made for other settings.
+def forget_other_runs(settings: Settings, store: Store) -> list[str]:
+    """Drop what was concluded of another baseline than that of `settings`, or of other files, and the choice made for
+    other settings; return the names of those notebooks.
 
     The records of what was measured stay.
     """
     known, arm = store.read(Description, *DESCRIPTION), identity(Arm(label="", settings=settings).determinants())
     same = known is not None and known.settings == settings
-    for name in store.names("summaries"):
-        one = store.read(Summary, "summaries", name)
-        if one is not None and (one.arm != arm or (name == FINAL.notebook and not same)):
-            store.drop("summaries", name)
+    edited = known is not None and known.environment.files != settings.local_content()
+    found = {name: store.read(Summary, "summaries", name) for name in store.names("summaries")}
+    others = [
+        name
+        for name, one in found.items()
+        if one is not None and (edited or one.arm != arm or (name == FINAL.notebook and not same))
+    ]
+    for name in others:
+        store.drop("summaries", name)
+    return others
 
 
 def _goes_on(record: ComparisonRecord) -> bool:
