@@ -1053,6 +1053,25 @@ def test_the_answer_is_told_before_the_page(
     assert " ".join(told[answer:page].split()) == f"{folder.name}: {overview(folder).answer}"
 
 
+def test_an_interrupted_run_leaves_an_index(
+    concluded: Concluded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells what is known by then."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+
+    def interrupted(*_: object) -> None:
+        (folder / "records" / "summaries" / "90_final_config.json").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(investigations, "diagnose", interrupted)
+    monkeypatch.setattr(load_and_check, "checked", lambda *_: [read_investigation(folder).loaded])
+
+    assert main(["diagnose", "quick.yaml", "--outputs", str(tmp_path)]) == 130
+    told = (tmp_path / "index.html").read_text()
+    assert "Nothing is decided yet: 90_final_config has not run." in told
+    assert "gradient_checkpointing=false" in told
+
+
 def test_minutes_that_were_not_enough_say_how_to_go_on(concluded: Concluded) -> None:
     """They count all calls, so the same again would measure nothing; without minutes nothing was cut."""
     found = overview(concluded({}))
