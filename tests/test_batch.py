@@ -14,6 +14,7 @@ import pytest
 
 from slowstep.batch import investigations, notebook
 from slowstep.batch.cleanup import forget_other_runs
+from slowstep.batch.earlier_pages import set_aside
 from slowstep.batch.measuring import Concluded
 from slowstep.cli import load_and_check, progress
 from slowstep.cli import measure as by_command
@@ -155,6 +156,71 @@ def test_what_another_run_concluded_is_dropped_at_once(
     assert kept == [[BASELINE.notebook]]
 
 
+def test_what_another_run_drew_makes_way(drawn: list, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """While the new run is measured, and if it never ends, no old page or file is taken for one of it; none is lost."""
+    folder, store = tmp_path / "smoke", Store(tmp_path / "smoke" / "records")
+    written = ["00_baseline.html", "90_final_config.ipynb", "final/decision.md", "final/files/model.yml"]
+    unasked = next(section for section in SECTIONS if section.notebook not in ASKED)
+    written.append(f"{unasked.notebook}.html")
+    for name in [*written, "notes.txt"]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{name} of another run")
+    store.write(Summary(notebook=unasked.notebook), "summaries", unasked.notebook)
+    seen: list[str] = []
+
+    def looking() -> Iterator[Concluded]:
+        seen.append((tmp_path / "index.html").read_text())
+        yield from concluded()
+
+    said = diagnosed(monkeypatch, tmp_path, looking())
+
+    assert [name for name in written if (folder / name).exists()] == []
+    assert {name: (folder / "earlier" / name).read_text() for name in written} == {
+        name: f"{name} of another run" for name in written
+    }
+    assert (folder / "notes.txt").exists()
+    assert "the baseline is under way" in seen[0]
+    assert sum(line.startswith("earlier/: ") for line in said) == 1
+
+
+def test_what_the_same_run_drew_stays(drawn: list, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It was interrupted, and goes on."""
+    diagnosed(monkeypatch, tmp_path, (one for one in []))
+    (page := tmp_path / "smoke" / "00_baseline.html").write_text("of this run")
+    diagnosed(monkeypatch, tmp_path, (one for one in []))
+
+    assert page.read_text() == "of this run"
+
+
+def test_a_parameter_file_among_the_results_stays_where_it_is(tmp_path: Path) -> None:
+    """Whoever diagnoses what final/ holds reads it again for each notebook."""
+    (tmp_path / "final").mkdir()
+    for name in ("smoke.yaml", "decision.md"):
+        (tmp_path / "final" / name).write_text(name)
+    set_aside(tmp_path, [FINAL.notebook], keep=tmp_path / "final" / "smoke.yaml")
+
+    assert [path.name for path in (tmp_path / "final").iterdir()] == ["smoke.yaml"]
+    assert [path.name for path in (tmp_path / "earlier" / "final").iterdir()] == ["decision.md"]
+
+
+def test_measuring_without_notebooks_sets_aside_what_another_run_drew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And its index names no report that is gone."""
+    store = Store(tmp_path / "smoke" / "records")
+    (page := tmp_path / "smoke" / f"{FINAL.notebook}.html").parent.mkdir()
+    page.write_text("of another run")
+    store.write(Summary(notebook=FINAL.notebook, arm="another"), "summaries", FINAL.notebook)
+    run = NotebookRun(notebook=FINAL.notebook, status="ok", report=page.name)
+    store.write(run, "notebooks", FINAL.notebook)
+    monkeypatch.setattr(by_command, "measured", lambda *_: (one for one in concluded()))
+    by_command.measure(LOADED, tmp_path)
+
+    assert not page.exists()
+    assert (page.parent / "earlier" / page.name).exists()
+    assert store.every(NotebookRun, "notebooks") == []
+
+
 @pytest.mark.parametrize(("reason", "said"), [("", r"ok, drawn in \d+ s"), ("no kernel", "failed: no kernel")])
 def test_the_seconds_of_a_notebook_are_those_of_drawing(
     reason: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -252,4 +318,4 @@ def test_measuring_without_notebooks_says_how_long_it_took(
     monkeypatch.setattr(by_command, "measured", lambda *_: (one for one in ()))
 
     assert main(["measure", "smoke.yaml", "--outputs", str(tmp_path)]) == 0
-    assert re.fullmatch(r"this call took \d+ s", capsys.readouterr().out.splitlines()[-1])
+    assert re.fullmatch(r"this call took [\d.e-]+ minutes", capsys.readouterr().out.splitlines()[-1])

@@ -361,7 +361,7 @@ def test_the_baseline_leaves_time_for_hypotheses(opened: Callable[..., Lab]) -> 
 
 
 @pytest.mark.parametrize("minutes", [1e-6, 1e3, None])
-def test_what_the_minutes_left_undecided_is_measured_anew_in_more(
+def test_what_the_minutes_left_undecided_does_not_count_in_more(
     minutes: float | None, opened: Callable[..., Lab]
 ) -> None:
     """What was decided counts, however few the minutes were; so does all of it in no more of them."""
@@ -378,6 +378,31 @@ def test_what_the_minutes_left_undecided_is_measured_anew_in_more(
     assert all(one.cut_within is None for one in kept.values()) is (minutes != 1e-6)
     more = in_minutes(lab, minutes or 1e9)
     assert len(more.baseline.record.pairs) == (3 if minutes == 1e-6 else 6)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_comparison_goes_on_from_the_pairs_that_fewer_minutes_left(
+    together: bool, opened: Callable[..., Lab]
+) -> None:
+    """None of them is measured twice, alone or in a round, and nothing is left to go on from in the end."""
+    lab = opened(lambda name, purpose: 0.05, levels=MANY, minutes=1e-6, noise_pairs=6)
+    family = comparison_family(lab.settings, "sequence_length", lab.machine)
+    _ = lab.baseline
+    lab.judge(family, "by hand")
+    before = records_of(lab, "comparisons", ComparisonRecord)
+    forget_unfinished(lab.evidence.store, None)
+    more = in_minutes(lab, 1e9)
+    if together:
+        more.pursue()
+    more.judge(family, "by hand")
+    after = records_of(more, "comparisons", ComparisonRecord)
+
+    assert len(before) > 2
+    assert [len(one.pairs) for one in before.values()] == [3] * len(before)
+    for name, one in before.items():
+        assert [pair.blocks for pair in after[name].pairs[:3]] == [pair.blocks for pair in one.pairs]
+        assert len(after[name].pairs) > 3
+    assert more.evidence.store.names("unfinished") == []
 
 
 def records_of(lab: Lab, kind: str, record_type: type) -> dict[str, Any]:

@@ -23,7 +23,7 @@ LEFT = {
     "records": {"settings", "environment"},
     "nodes": {"settings", "environment", "records", "text"},
     "judgement": {"settings", "factors", "records", "text"},
-    "wording": {"factors", "records", "judgement", "text"},
+    "wording": {"settings", "factors", "records", "judgement", "text"},
     "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
     "workloads": {"settings", "records"},
     "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "command", "nodes"},

@@ -24,7 +24,7 @@ from plotly.offline import get_plotlyjs_version
 from slowstep.batch import investigations
 from slowstep.batch.cleanup import forget_other_runs
 from slowstep.cli import export, load_and_check, report
-from slowstep.cli.ending import more_minutes, unreached
+from slowstep.cli.ending import more_minutes, took, unreached
 from slowstep.cli.main import main
 from slowstep.export.exported import Exported, exported, keys, metrics_of
 from slowstep.factors import Arm
@@ -545,6 +545,25 @@ def _tested(
     if section:
         lab.test(section)
     lab.conclude()
+
+
+def test_what_is_decided_is_told_before_its_notebook_has_run(quick: Settings, tmp_path: Path) -> None:
+    """Measuring was ended after the plan: each comparison that was decided stands in the index, and no other."""
+    settings = override(quick, ASKED)
+    truth = Truth(gain=lambda arm, purpose: 0.4 * (arm.label == "gradient_checkpointing=false"))
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "00_baseline", SimulatedMeasurer(truth, settings.budget))
+    lab.conclude()
+    before = overview(lab.folder)
+    lab.pursue()
+    after = overview(lab.folder)
+
+    assert "gradient_checkpointing=false" not in [v.name for v in before.verdicts]
+    assert after.verdicts[0].name == "gradient_checkpointing=false"
+    assert after.verdicts[0].outcome is Outcome.SUPPORTED
+    assert not after.untried
+    assert after.answer.startswith("Nothing is decided yet: 90_final_config has not run.")
+    assert "tried so far" not in page([after])
 
 
 class CrashesLater(SimulatedMeasurer):
@@ -1079,6 +1098,25 @@ def test_the_answer_is_told_before_the_page(
     assert " ".join(told[answer:page].split()) == f"{folder.name}: {overview(folder).answer}"
 
 
+def test_an_interrupted_run_leaves_an_index(
+    concluded: Concluded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells what is known by then."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+
+    def interrupted(*_: object) -> None:
+        (folder / "records" / "summaries" / "90_final_config.json").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(investigations, "diagnose", interrupted)
+    monkeypatch.setattr(load_and_check, "checked", lambda *_: [read_investigation(folder).loaded])
+
+    assert main(["diagnose", "quick.yaml", "--outputs", str(tmp_path)]) == 130
+    told = (tmp_path / "index.html").read_text()
+    assert "Nothing is decided yet: 90_final_config has not run." in told
+    assert "gradient_checkpointing=false" in told
+
+
 def test_minutes_that_were_not_enough_say_how_to_go_on(concluded: Concluded) -> None:
     """They count all calls, so the same again would measure nothing; without minutes nothing was cut."""
     found = overview(concluded({}))
@@ -1093,6 +1131,10 @@ def test_minutes_that_were_not_enough_say_how_to_go_on(concluded: Concluded) -> 
     short = override(settings, {"budget.minutes": 2})
     assert more_minutes(short, 29.0).endswith("--minutes 4 (or budget.minutes=4) goes on")
     assert more_minutes(short, 300.0).endswith("--minutes 10 (or budget.minutes=10) goes on")
+    assert "(it took 5.0 minutes: " in more_minutes(short, 300.0)
+    assert "it took" not in more_minutes(short, 120.0)
+    told = "took 5.7 minutes in all calls (budget.minutes: 2), of which 1.1 minutes (20 %) in measured blocks"
+    assert took(short, 344.0, 68.8) == f"{short.name}: {told}"
 
 
 def test_an_export_without_tracker_or_investigation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from slowstep.factors import Arm
+from slowstep.investigation.needed import UNFINISHED
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import NotebookRun, PlanRun, Summary
 from slowstep.judgement.devices import Peak
@@ -15,6 +16,7 @@ from slowstep.settings.sections import FINAL, SECTIONS, Section
 
 RECORDS = {
     "comparisons": ComparisonRecord,
+    UNFINISHED: ComparisonRecord,
     "observations": ObservationRecord,
     "events": EventRecord,
     "profiles": ProfileRecord,
@@ -44,11 +46,11 @@ def unusable_records(folder: Path) -> list[str]:
 
 
 def forget_unfinished(store: Store, minutes: float | None) -> bool:
-    """Drop what a run of so many `minutes` (None: without end) measures anew, and return whether there was any.
+    """Drop what a run of so many `minutes` (None: without end) measures again, and return whether there was any.
 
     These are failures, which are tried again: comparisons in which a trial crashed or hung or the baseline failed, and
     observations and profiles that failed. Out of memory is a result and stays. And it is what the end of fewer minutes
-    left undecided.
+    left undecided: comparisons go on from there, and the rest is measured anew.
     """
 
     def cut(record: ComparisonRecord | ObservationRecord | EventRecord) -> bool:
@@ -61,12 +63,14 @@ def forget_unfinished(store: Store, minutes: float | None) -> bool:
         "comparisons": (ComparisonRecord, lambda record: _failed(record) or cut(record)),
     }
     found = [
-        (kind, path.stem)
+        (kind, path.stem, record)
         for kind, (record_type, unfinished) in again.items()
         for path in (store.folder / kind).glob("*.json")
         if (record := store.read(record_type, kind, path.stem)) is not None and unfinished(record)
     ]
-    for kind, name in found:
+    for kind, name, record in found:
+        if isinstance(record, ComparisonRecord) and _goes_on(record):
+            store.write(record, UNFINISHED, name)
         store.drop(kind, name)
     return bool(found)
 
@@ -80,17 +84,32 @@ def forget_all_but(asked: Collection[Section], store: Store) -> list[Section]:
     return gone
 
 
-def forget_other_runs(settings: Settings, store: Store) -> None:
-    """Drop what was concluded of another baseline than that of `settings`, and the choice made for other settings.
+def forget_other_runs(settings: Settings, store: Store) -> list[str]:
+    """Drop what was concluded of another baseline than that of `settings`, or of other files, and the choice made for
+    other settings; return the names of those notebooks.
 
     The records of what was measured stay.
     """
     known, arm = store.read(Description, *DESCRIPTION), identity(Arm(label="", settings=settings).determinants())
     same = known is not None and known.settings == settings
-    for name in store.names("summaries"):
-        one = store.read(Summary, "summaries", name)
-        if one is not None and (one.arm != arm or (name == FINAL.notebook and not same)):
-            store.drop("summaries", name)
+    edited = known is not None and known.environment.files != settings.local_content()
+    found = {name: store.read(Summary, "summaries", name) for name in store.names("summaries")}
+    others = [
+        name
+        for name, one in found.items()
+        if one is not None and (edited or one.arm != arm or (name == FINAL.notebook and not same))
+    ]
+    for name in others:
+        store.drop("summaries", name)
+    return others
+
+
+def _goes_on(record: ComparisonRecord) -> bool:
+    """Return whether later pairs may stand beside those of a comparison: both of this machine, and no trial failed.
+
+    Of a cluster, another node may measure the later ones (docs/method.md).
+    """
+    return not record.node and all(arm.status is Status.OK for arm in (record.baseline, record.treatment))
 
 
 def _failed(record: ComparisonRecord) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from slowstep.batch.cleanup import forget_all_but, forget_unfinished, unusable_records
+from slowstep.batch.earlier_pages import MOVED, set_aside
 from slowstep.batch.measuring import measured
 from slowstep.batch.notebook import NotebookInput, Teller, announce, path_of, run, up_to_date
 from slowstep.batch.notebook_process import notebook_interpreter
@@ -18,6 +19,7 @@ from slowstep.investigation.results import INTERRUPTED, NotebookRun
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
 from slowstep.records import Store
+from slowstep.report.index import write_index
 from slowstep.settings import Loaded
 from slowstep.settings.sections import AUDIT, BASELINE, OWN, SECTIONS, TESTED, Section
 from slowstep_probe.processes.scratch import remove_abandoned_files, remove_abandoned_folders
@@ -35,14 +37,18 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         for line in unusable_records(given.folder):
             tell(line, None)
         asked = sections_asked(loaded.settings)
-        for section in forget_all_but(asked, given.store):
+        gone = forget_all_but(asked, given.store)
+        for section in gone:
             if section in TESTED and section.name != OWN:
                 tell(f"{section.notebook}: nothing to try in this run", None)
         late = [section for section in asked if again or not up_to_date(path_of(section), given)]
         for section in (section for section in asked if section not in late):
             tell(f"{section.notebook}: up to date", None)
-        announce([path_of(section) for section in late], given)
+        moved = set_aside(given.folder, [section.notebook for section in gone], keep=Path(loaded.source))
+        if announce([path_of(section) for section in late], given) or moved:
+            tell(MOVED, None)
         if late:
+            write_index(outputs, lambda line: tell(line, None))  # what it told is over
             _measured_and_drawn(late, given, outputs, tell)
         return [kept for s in asked if (kept := given.store.read(NotebookRun, "notebooks", s.notebook))]
 
@@ -67,6 +73,7 @@ def _measured_and_drawn(late: Collection[Section], given: NotebookInput, outputs
                 elif one.section is BASELINE:
                     run([path_of(BASELINE)], given, tell)
                     waiting.remove(BASELINE)
+                    write_index(outputs, lambda line: tell(line, None))
     except NoNode:  # no notebook would get one, either
         raise
     except Unmeasurable:  # all that rests on the baseline reads in its record why

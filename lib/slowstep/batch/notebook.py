@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slowstep import __version__
+from slowstep.batch.earlier_pages import set_aside
 from slowstep.batch.notebook_process import NotebookProcess
 from slowstep.environment.machine import this_machine, versions
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, PlanRun, drawn_at_once
@@ -70,18 +71,22 @@ def up_to_date(notebook: Path, given: NotebookInput) -> bool:
     return ended and done.determinants == _determinants(notebook, given.loaded.settings)
 
 
-def announce(notebooks: Sequence[Path], given: NotebookInput) -> None:
+def announce(notebooks: Sequence[Path], given: NotebookInput) -> bool:
     """Keep of notebooks that they are to run, in case that they never come to their end.
 
-    What they concluded for another run, or by other code, is over.
+    What they concluded for another run, or by other code, is over, and what they drew makes way. Return whether there
+    was any of that.
     """
+    moved = False
     for notebook in notebooks:
         name, depends = notebook.stem, _determinants(notebook, given.loaded.settings)
         known = given.store.read(NotebookRun, "notebooks", name)
         if known is None or known.determinants != depends:
             given.store.drop("summaries", name)
+            moved |= set_aside(given.folder, [name], keep=Path(given.loaded.source))
         waiting = NotebookRun(notebook=name, status=INTERRUPTED, determinants=depends, machine=str(this_machine()))
         given.store.write(waiting, "notebooks", name)
+    return moved
 
 
 def run(notebooks: Sequence[Path], given: NotebookInput, tell: Teller, measure: bool = False) -> dict[str, NotebookRun]:

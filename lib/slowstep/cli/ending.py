@@ -11,9 +11,13 @@ from slowstep.investigation.results import Decision
 from slowstep.judgement.verdict import Verdict
 from slowstep.settings import Settings
 from slowstep.settings.command import AsMeasured, Command
+from slowstep.text.numbers import percentage
 
 NARROWEST, WIDEST = 40, 120
 """The fewest and the most columns of a text."""
+
+OVER = 1.1
+"""It is told how long an investigation took if that is more than this many times its minutes."""
 
 MINUTES = "budget.minutes"
 """The key that a reason names wherever no time was left."""
@@ -30,6 +34,20 @@ def unreached(verdicts: Sequence[Verdict], decision: Decision) -> bool:
     return any(v.untried for v in verdicts) or any(MINUTES in one.why for one in decision.refused)
 
 
+def in_minutes(seconds: float) -> str:
+    """Return seconds as minutes, the unit in which they are given (`budget.minutes`)."""
+    minutes = seconds / 60
+    return f"{minutes:.1f} minutes" if minutes >= 1 else f"{minutes:.2g} minutes"
+
+
+def took(settings: Settings, seconds: float, measured: float) -> str:
+    """Return what an investigation took in all its calls, and how much of that was in `measured` blocks, as a line."""
+    given = settings.budget.minutes
+    of = "" if given is None else f" ({MINUTES}: {given:g})"
+    share = f"{in_minutes(measured)} ({percentage(measured / seconds)})" if seconds else "none"
+    return f"{settings.name}: took {in_minutes(seconds)} in all calls{of}, of which {share} in measured blocks"
+
+
 def more_minutes(settings: Settings, seconds: float) -> str:
     """Return how an investigation goes on that took so many seconds, in all its calls, and did not reach all.
 
@@ -40,7 +58,9 @@ def more_minutes(settings: Settings, seconds: float) -> str:
         return ""
     more = math.ceil(2 * max(minutes, seconds / 60))
     how = f"--minutes {more} (or {MINUTES}={more}) goes on"
-    return f"{settings.name}: {minutes:g} minutes, earlier calls included, were not enough for all; {how}"
+    were = "minute, earlier calls included, was" if minutes == 1 else "minutes, earlier calls included, were"
+    over = f" (it took {in_minutes(seconds)}: what is begun comes to its end)" if seconds > OVER * 60 * minutes else ""
+    return f"{settings.name}: {minutes:g} {were} not enough for all{over}; {how}"
 
 
 def edited_meanwhile(command: Command | None, as_begun: AsMeasured) -> str:

@@ -29,7 +29,6 @@ from slowstep.processes import signals
 from slowstep.processes.lock import Busy
 from slowstep.settings import TESTED_SECTIONS, SettingsError
 from slowstep.settings.load import wrong_with_name
-from slowstep.text.numbers import percentage
 from slowstep.text.terminal import drop_output, say, say_lines, warn
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
@@ -220,7 +219,8 @@ def _identifier(text: str) -> str:
 
 def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.batch.investigations import diagnose
-    from slowstep.cli.ending import edited_meanwhile, more_minutes, unreached, wrapped
+    from slowstep.cli.beginning import edited_before
+    from slowstep.cli.ending import edited_meanwhile, in_minutes, more_minutes, took, unreached, wrapped
     from slowstep.cli.load_and_check import checked
     from slowstep.factors.own_values import as_they_are
     from slowstep.report.index import write_index
@@ -231,19 +231,21 @@ def _diagnose(given: argparse.Namespace) -> int:
     everything = checked(_params(given), given.set, outputs)
     for loaded in everything:
         as_begun = as_they_are(loaded.settings)
-        with Terminal(loaded.settings.name) as terminal:
-            runs = diagnose(loaded, given.set, outputs, terminal)
+        for line in edited_before(loaded.settings, outputs):
+            say_lines(wrapped(line))
+        try:
+            with Terminal(loaded.settings.name) as terminal:
+                runs = diagnose(loaded, given.set, outputs, terminal)
+        finally:  # where it is interrupted, the index tells what is decided so far
+            index = write_index(outputs, warn)
         failed = failed or any(run.status != "ok" for run in runs)
-        index = write_index(outputs, warn)
         spent = overview(outputs / loaded.settings.name)
-        share = percentage(spent.measured_seconds / spent.seconds) if spent.seconds else "none"
-        blocks = f"{spent.measured_seconds:.0f} s ({share}) in measured blocks"
-        say(f"{loaded.settings.name}: {spent.seconds:.0f} s, of which {blocks}")
+        say(took(loaded.settings, spent.seconds, spent.measured_seconds))
         told.append(f"{spent.name}: {spent.answer}")
         if unreached(spent.verdicts, spent.decision):
             told.append(more_minutes(loaded.settings, spent.seconds))
         told.append(edited_meanwhile(loaded.settings.command, as_begun))
-    say(f"this call took {time.monotonic() - began:.0f} s")
+    say(f"this call took {in_minutes(time.monotonic() - began)}")
     for text in filter(None, told):
         say_lines(wrapped(text))
     if index:
@@ -252,13 +254,14 @@ def _diagnose(given: argparse.Namespace) -> int:
 
 
 def _measure(given: argparse.Namespace) -> int:
+    from slowstep.cli.ending import in_minutes
     from slowstep.cli.load_and_check import checked
     from slowstep.cli.measure import measure
 
     outputs, began = Path(given.outputs), time.monotonic()
     everything = checked(_params(given), given.set, outputs)
     status = max([measure(loaded, outputs) for loaded in everything])
-    say(f"this call took {time.monotonic() - began:.0f} s")
+    say(f"this call took {in_minutes(time.monotonic() - began)}")
     return status
 
 

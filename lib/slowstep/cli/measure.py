@@ -9,15 +9,19 @@ from pathlib import Path
 
 from slowstep.audit.terminal_lines import claim_lines
 from slowstep.batch.cleanup import forget_all_but, forget_other_runs, forget_unfinished, unusable_records
+from slowstep.batch.earlier_pages import MOVED, set_aside
 from slowstep.batch.measuring import Concluded, measured
-from slowstep.cli.ending import more_minutes, unreached
+from slowstep.cli.beginning import edited_before
+from slowstep.cli.ending import more_minutes, unreached, wrapped
 from slowstep.cli.progress import Terminal
 from slowstep.environment.system_errors import explained
 from slowstep.final.choice import causes_of
 from slowstep.final.decision import decision_of
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.asked import sections_asked
-from slowstep.investigation.results import Decision, PlanRun, Summary
+from slowstep.investigation.minutes import measuring
+from slowstep.investigation.opening import DESCRIPTION, Description
+from slowstep.investigation.results import Decision
 from slowstep.judgement.verdict import Verdict
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
@@ -26,7 +30,7 @@ from slowstep.records.store import write_atomically
 from slowstep.settings import Loaded, SettingsError
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, Section
 from slowstep.text.sentences import sentence
-from slowstep.text.terminal import say
+from slowstep.text.terminal import say, say_lines
 from slowstep.wording.remaining import remains
 from slowstep.wording.words import effect, sign
 
@@ -41,14 +45,20 @@ def measure(loaded: Loaded, outputs: Path) -> int:
     folder = outputs / loaded.settings.name
     decision = Decision()
     terminal, said, failed = Terminal(loaded.settings.name), dict[str, Verdict](), set[Section]()
+    for line in edited_before(loaded.settings, outputs):
+        say_lines(wrapped(line))
     with locked(folder), terminal:
         store = Store(folder / "records")
         forget_unfinished(store, loaded.settings.budget.minutes)
         for line in unusable_records(folder):
             say(line, error=True)
         asked = sections_asked(loaded.settings)
-        forget_all_but(asked, store)
-        forget_other_runs(loaded.settings, store)
+        old = [section.notebook for section in forget_all_but(asked, store)]
+        old += forget_other_runs(loaded.settings, store)
+        if set_aside(folder, old, keep=Path(loaded.source)):
+            say(MOVED)
+        for name in old:  # its report is no longer there
+            store.drop("notebooks", name)
         steps = measured(asked, loaded, outputs, lambda progress: terminal(progress.notebook, progress))
         try:
             with contextlib.closing(steps):
@@ -75,9 +85,10 @@ def measure(loaded: Loaded, outputs: Path) -> int:
 
 
 def _spent(folder: Path) -> float:
-    """Return the seconds that all calls have measured for an investigation."""
+    """Return the seconds in which all calls have measured the run of an investigation."""
     store = Store(folder / "records")
-    return sum(one.seconds for one in [*store.every(PlanRun, "plans"), *store.every(Summary, "summaries")])
+    about = store.read(Description, *DESCRIPTION)
+    return sum(one.seconds for one in measuring(store, about.run)) if about else 0.0
 
 
 def _reason(error: Exception, section: Section, logs: Path) -> str:

@@ -21,7 +21,7 @@ from slowstep.audit.terminal_lines import answer
 from slowstep.factors import Arm, Contrast, comparison_families, comparison_family, plan_all
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
-from slowstep.investigation.needed import Needed
+from slowstep.investigation.needed import UNFINISHED, Needed
 from slowstep.investigation.order import by_promise, least_seconds_of
 from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
@@ -90,10 +90,16 @@ class Lab(Shown):
         if found is None and self.measurer is None:
             return self.evidence.have(what)
         if found is None:
+            what = self._going_on(what)
             found = what.measure(self.measurer, self._teller(what))
             if found is not None:
                 self._keep(what, found)
         return found
+
+    def _going_on(self, what: Needed[T]) -> Needed[T]:
+        """Return a need that goes on from what fewer minutes left undecided; on a cluster, as it is: nodes differ."""
+        on_cluster = self.settings.measure.slurm is not None
+        return what if on_cluster else what.going_on(self.evidence.store, self.evidence.environment)
 
     def _keep(self, what: Needed[Any], found: Any) -> None:
         """Write a record, with the environment that it was measured in."""
@@ -102,12 +108,16 @@ class Lab(Shown):
         key = what.key(self.evidence.environment)
         self._describe()
         self.evidence.store.write(found, what.folder, key, about={"name": what.title})
+        if what.pairs_before:
+            self.evidence.store.drop(UNFINISHED, key)
 
     def _teller(self, what: Needed[Any]) -> Callable[[Sequence[Pair]], None]:
         began = time.monotonic()
 
         def tell(pairs: Sequence[Pair]) -> None:
-            left = self._most_left(len(pairs), what.max_pairs, time.monotonic() - began) if pairs else None
+            known = what.pairs_before
+            new, most = len(pairs) - known, what.max_pairs - known
+            left = self._most_left(new, most, time.monotonic() - began) if new > 0 else None
             progress = Progress(
                 notebook=self.notebook,
                 comparison=what.title,
@@ -401,7 +411,7 @@ class Lab(Shown):
 
     def _measure_together(self, asked: Sequence[tuple[Contrast, int]]) -> None:
         """Measure contrasts of one baseline in the same rounds; each is one of so many comparisons."""
-        wanted = [self._known.comparison(contrast, comparisons=comparisons) for contrast, comparisons in asked]
+        wanted = [self._going_on(self._known.comparison(one, comparisons=comparisons)) for one, comparisons in asked]
         if len(wanted) < 2:
             for contrast, comparisons in asked:
                 prior = self.evidence.prior(contrast)

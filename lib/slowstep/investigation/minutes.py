@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from slowstep.investigation.results import INTERRUPTED, Measured, NotebookRun, PlanRun, Summary, drawn_at_once
 from slowstep.records import ComparisonRecord, Store, identity
-from slowstep.settings.sections import BASELINE
+from slowstep.settings.sections import BASELINE, SECTIONS
+
+EMPTY: Mapping[str, Summary] = MappingProxyType({})
 
 OF_BASELINE = 0.4
 """The baseline takes no more than it needs after this part of the minutes: hypotheses are to be tried."""
@@ -67,6 +70,16 @@ def spent_on(store: Store, notebook: str, run: str) -> PlanRun | None:
     It stays known where other minutes, say, drop what the notebook concluded.
     """
     return store.read(PlanRun, "spent", identity(notebook, run))
+
+
+def measuring(store: Store, run: str, concluded: Mapping[str, Summary] = EMPTY) -> list[PlanRun | Summary]:
+    """Return what all calls have spent on measuring a run in its environment: its plan, and each notebook's questions.
+
+    What earlier versions have not kept by itself, the conclusions of the notebooks tell.
+    """
+    names = dict.fromkeys([*(section.notebook for section in SECTIONS), *concluded])
+    own = [spent_on(store, name, run) or concluded.get(name) for name in names]
+    return [one for one in (store.read(PlanRun, "plans", run), *own) if one is not None]
 
 
 def keep_spent(store: Store, notebook: str, run: str, spent: PlanRun) -> None:

@@ -13,7 +13,15 @@ from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.stopping import StopRule
 from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
-from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, ProfileRecord, identity
+from slowstep.records import (
+    ComparisonRecord,
+    Environment,
+    EventRecord,
+    ObservationRecord,
+    ProfileRecord,
+    Store,
+    identity,
+)
 from slowstep.settings import Settings
 from slowstep.settings.schema import Budget
 
@@ -23,6 +31,9 @@ CONFIRMATION = "confirmation"
 QUOTED = 1 / 3
 """Half of a confirmed effect's interval may be at most this part of the effect. At 1/3, +48 % [+30, +69] is told from
 +20 % and from +80 %; +48 % [+1, +115] would be told from no effect only."""
+
+UNFINISHED = "unfinished"
+"""The folder of comparisons that the end of fewer minutes left undecided, until they go on."""
 
 T = TypeVar("T")
 
@@ -50,6 +61,19 @@ class Needed(Generic[T]):
     def key(self, environment: Environment) -> str:
         """Return the record's name in its folder."""
         return identity(*self.determinants, environment.determinants)
+
+    def going_on(self, store: Store, environment: Environment) -> Needed[T]:
+        """Return the same need, which goes on from what fewer minutes left undecided if there is such a comparison."""
+        earlier = self.request and store.read(ComparisonRecord, UNFINISHED, self.key(environment))
+        if not earlier:
+            return self
+        request = replace(self.request, earlier=earlier)
+        return replace(self, request=request, measure=lambda measurer, tell: measurer.compare(request, tell))
+
+    @property
+    def pairs_before(self) -> int:
+        """Return the number of pairs that it goes on from."""
+        return len(self.request.earlier.pairs) if self.request and self.request.earlier else 0
 
 
 @dataclass(frozen=True, kw_only=True)

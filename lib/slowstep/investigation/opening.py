@@ -11,7 +11,7 @@ from pathlib import Path
 from slowstep import __version__
 from slowstep.environment.home import ROOT
 from slowstep.environment.machine import too_old, versions
-from slowstep.factors import check_levels
+from slowstep.factors import Arm, check_levels
 from slowstep.factors.own_values import as_they_are
 from slowstep.investigation.evidence import Evidence, NotMeasured
 from slowstep.investigation.lab import Lab, Watch
@@ -24,7 +24,7 @@ from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress
 from slowstep.measure.slurm.measurer import SlurmMeasurer
-from slowstep.records import Environment, Store
+from slowstep.records import Environment, Store, identity
 from slowstep.settings import Loaded, Settings, SettingsError, load
 from slowstep.settings.command import AsMeasured
 from slowstep.settings.convert import to_plain
@@ -51,6 +51,12 @@ class Description:
     def described(self) -> Settings:
         """The settings with what they mean in that environment."""
         return replace(self.settings, defaults=self.training_defaults, as_measured=self.as_measured)
+
+    @property
+    def run(self) -> str:
+        """The identity of the run in its environment, under which is kept what it took."""
+        arm = Arm(label="", settings=self.described)
+        return identity(arm.determinants(), self.environment.determinants)
 
 
 DESCRIPTION = ("investigation", "last")

@@ -20,7 +20,7 @@ from slowstep.launch.surveyed_values import surveyed
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.processes.lock import locked, require_idle, require_writable
 from slowstep.records.store import write_atomically
-from slowstep.settings.command import Command
+from slowstep.settings.command import Command, digest
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.parse import read_yaml
@@ -172,7 +172,8 @@ def _written(record: SurveyRecord, folder: Path) -> Path:
     about, path, private = folder / RECORD, folder / FILE, record.command.has_secrets
     kept, _ = read_yaml(path) if path.exists() else (None, {})
     write_atomically(about, json.dumps(to_plain(record), indent=1) + "\n", private)
-    seen = replace(surveyed(record), record=str(about.resolve()))
+    seen = surveyed(record)
+    seen = replace(seen, record=str(about.resolve()), digests={file: digest(file) for file in seen.files})
     renewed = {
         "name": folder.name,
         "command": to_plain(record.command),

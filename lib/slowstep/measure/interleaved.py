@@ -36,12 +36,14 @@ from slowstep.judgement.block_length import FIRST, prolonged
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure import device_telemetry, on_other_nodes, other_processes
+from slowstep.measure.going_on import joined, pairs_before
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
 from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
+from slowstep.settings.epochs import FAILED
 from slowstep_probe.processes.log import log_tail
 from slowstep_probe.trial.messages import ROUNDING, Failed
 
@@ -82,8 +84,12 @@ class InterleavedComparison:
         self.keys = keys_of(request)
         self.seed = int(identity(self.budget.seed, *self.keys, request.purpose), 16) % 2**32
         self.order = random.Random(self.seed)
-        self.pairs: list[Pair] = []
-        self.redone: list[str] = []
+        self.earlier = request.earlier if request.earlier and self._is_alike(request.earlier) else None
+        """What was measured of it in another run, and counts."""
+        self.pairs: list[Pair] = pairs_before(self.earlier)
+        for _ in self.pairs:
+            self.order.choice((0, 1))
+        self.redone: list[str] = list(self.earlier.redone) if self.earlier else []
         self.in_a_row = [0, 0]
         """Number of blocks of each arm that were measured again since its last pair in which nothing interrupted it."""
         self.by_turns = False
@@ -121,7 +127,7 @@ class InterleavedComparison:
         except NoTimeLeft:
             if len(self.pairs) < FEWEST_PAIRS:
                 return None
-        return self._record()
+        return joined(self.earlier, self._record())
 
     @property
     def asks_anew(self) -> bool:
@@ -139,7 +145,21 @@ class InterleavedComparison:
         What comes next is measured in launches of its own.
         """
         self.pairs, self.redone, self.order = list(other.pairs), list(other.redone), other.order
-        self.launch = other.launch + 1
+        self.earlier, self.launch = other.earlier, other.launch + 1
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether it has pairs of launches of its own, beside those that it goes on from."""
+        return any(pair.launch >= 0 for pair in self.pairs)
+
+    def forget(self) -> None:
+        """Forget what was measured so far, since it was of other epochs."""
+        self.earlier = None
+        self.pairs.clear()
+
+    def _is_alike(self, earlier: ComparisonRecord) -> bool:
+        """Return whether the epochs of earlier trials ended or went on as those of the trials to come."""
+        return bool(earlier.baseline.observed.get(FAILED)) == bool(self.pool.own_epochs.why)
 
     # -- launches --
 

@@ -172,7 +172,8 @@ class LocalMeasurer:
                 record = comparison.run(tell)
             except EpochsHaveToEnd as why:
                 self.pool.let_epochs_end(why.failed)
-                comparison, known = InterleavedComparison(self.pool, comparison.request, self.deadline), 0
+                request = replace(comparison.request, earlier=None)
+                comparison, known = InterleavedComparison(self.pool, request, self.deadline), 0
                 record = comparison.run(tell)
         finally:
             self.pool.end(comparison.keys[1])
@@ -180,7 +181,7 @@ class LocalMeasurer:
             return None
         blocks = [block for pair in record.pairs[known:] for block in pair.blocks]
         self.measured_seconds += sum(block.seconds for block in blocks)
-        return _dated(replace(record, seconds=time.monotonic() - began))
+        return _dated(replace(record, seconds=record.seconds + time.monotonic() - began))
 
     def compare_together(
         self, requests: Sequence[ComparisonRequest], tell: TellOne
@@ -195,7 +196,7 @@ class LocalMeasurer:
                 yield number, _dated(record)
         self.measured_seconds += rounds.measured_seconds
         for member in sorted(rounds.alone, key=lambda member: member.number):
-            if not member.pairs and time.monotonic() > self.deadline:
+            if not member.has_begun and time.monotonic() > self.deadline:
                 continue
             comparison = InterleavedComparison(self.pool, member.request, self.deadline)
             comparison.go_on_from(member)

@@ -51,6 +51,8 @@ class ComparisonRequest:
     sample_seconds: float = 0.0
     """The mean seconds of a sample of the baseline as far as they are known, else 0. A launch that is warm knows a few
     steps alone, which may all be short ones."""
+    earlier: ComparisonRecord | None = None
+    """What the end of fewer minutes left undecided of this comparison, which goes on from there."""
 
 
 class Measurer(Protocol):

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from slowstep.launch.trial_process import TrialEnded
+from slowstep.measure.going_on import joined
 from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest
@@ -81,4 +82,5 @@ class RoundMember(InterleavedComparison):
         if live:
             self._see(BASELINE, live)
         found = self._record()
-        return replace(found, baseline=replace(found.baseline, steps=list(baseline_steps)), seconds=self.seconds)
+        found = replace(found, baseline=replace(found.baseline, steps=list(baseline_steps)), seconds=self.seconds)
+        return joined(self.earlier, found)

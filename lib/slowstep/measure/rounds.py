@@ -81,7 +81,7 @@ class Rounds:
         except EpochsHaveToEnd as why:
             self.pool.let_epochs_end(why.failed)
             for member in self.live:
-                member.pairs.clear()  # they are of epochs without end
+                member.forget()
             self.alone += self.live
             self.live.clear()
         except NoTimeLeft:

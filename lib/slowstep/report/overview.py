@@ -17,6 +17,7 @@ from slowstep.environment.machine import Machine
 from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation.asked import sections_asked
+from slowstep.investigation.minutes import measuring
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
     AUDITED,
@@ -25,7 +26,6 @@ from slowstep.investigation.results import (
     Audited,
     Decision,
     NotebookRun,
-    PlanRun,
     Refused,
     Summary,
 )
@@ -33,8 +33,10 @@ from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked, require_inside
 from slowstep.records import Block, ComparisonRecord, Store, identity
+from slowstep.records.other_files import of_other_files
 from slowstep.records.plain_files import is_plain
 from slowstep.report.actions import Action, actions, within
+from slowstep.report.so_far import decided_so_far
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
 from slowstep.text.numbers import percent, unsigned
@@ -42,6 +44,7 @@ from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.edited import after_survey, not_counted
 from slowstep.wording.epochs import epochs_end
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, quota
@@ -109,6 +112,10 @@ class Overview:
     """The time that the investigation took; 0 if that is not known."""
     measured_seconds: float = 0.0
     """The part of it in measured blocks."""
+    edited: str = ""
+    """The files of its command that were edited after the survey, in sentences; empty if none was."""
+    not_counted: str = ""
+    """The comparisons that don't count since files were edited after them, in a sentence; empty if all count."""
 
     @property
     def decision(self) -> Decision:
@@ -129,7 +136,8 @@ class Overview:
     def beside(self) -> str:
         """Return what has to stand beside the headline, in sentences: what it leaves open, and what else holds the run
         back. Empty if nothing does."""
-        return " ".join(filter(None, (self._said[1], self.course, self.epochs_end, self.waits_for_disk, self.quota)))
+        beside = (self.course, self.epochs_end, self.waits_for_disk, self.quota, self.edited)
+        return " ".join(filter(None, (self._said[1], *beside)))
 
     @property
     def _failing(self) -> str:
@@ -294,9 +302,13 @@ class Overview:
 
     @cached_property
     def certainty(self) -> str:
-        """Return how small an effect this machine can show, and what else kept it busy; empty if neither is known."""
+        """Return how small an effect this machine can show, what else kept it busy, and what does not count.
+
+        The text is empty if nothing of that is known.
+        """
+        beside = (self.busy, self.perhaps, self.not_counted)
         if self.noise is None or not math.isfinite(self.noise):
-            return f"{self.busy} {self.perhaps}".strip()
+            return " ".join(filter(None, beside))
         gain = unsigned(percent(self.noise))
         told = (
             f"Compared with itself, the run differs by chance: as many pairs can show a gain of {gain} "
@@ -307,7 +319,7 @@ class Overview:
                 "The run differs so much from itself that its few pairs could have told nothing from chance: it was "
                 "measured for too short a time, or something else kept the machine busy."
             )
-        return " ".join(filter(None, (told, self.busy, self.perhaps)))
+        return " ".join(filter(None, (told, *beside)))
 
     @cached_property
     def took(self) -> str:
@@ -339,8 +351,11 @@ def overview(folder: Path) -> Overview:
     first = baseline or Summary(notebook="")  # which concludes nothing
     latest = (final or first) if baseline else first  # it knows more steps of the run as it is
     verdicts = _verdicts(summaries, final)
+    if baseline and not final:
+        waiting = [section for section in SECTIONS if section.notebook not in summaries]
+        verdicts += [v for v in decided_so_far(folder, waiting) if v.name not in {known.name for known in verdicts}]
     ended = {run.notebook: run for run in runs}
-    spent = [*store.every(PlanRun, "plans"), *summaries.values()]
+    spent = measuring(store, about.run if about else "", summaries)
     decided = final.decision if final else None
     remaining = decided.remaining if decided else None
     compared = _comparisons(store, summaries)
@@ -372,6 +387,8 @@ def overview(folder: Path) -> Overview:
         files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if is_plain(p)],
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
+        edited=after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else "",
+        not_counted=not_counted(of_other_files(store, about.environment)) if about else "",
     )
 
 

@@ -141,6 +141,12 @@ class Surveyed:
     """Lines that the program printed about a slow path that it takes."""
     record: str = ""
     """The file that holds all that the survey saw."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """The digests of the files of the user's own code, by path; empty in files of earlier versions."""
+
+    def edited(self, now: AsMeasured) -> list[str]:
+        """Return the files of the user's own code that are not as they were surveyed."""
+        return [file for file, was in self.digests.items() if now.digests.get(file, was) != was]
 
 
 @dataclass(frozen=True, kw_only=True)

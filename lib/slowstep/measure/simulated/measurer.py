@@ -14,6 +14,7 @@ import numpy as np
 from slowstep.factors import CATALOGUE, Arm
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.devices import Peak
+from slowstep.measure.going_on import joined, pairs_before
 from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.records import (
     PHASES,
@@ -117,8 +118,9 @@ class SimulatedMeasurer:
         self.asked.append((request.treatment.label, request.purpose))
         arms = (request.baseline, request.treatment)
         trials = [self._trial(arm) for arm in arms]
-        rng = np.random.default_rng(int(identity(*(a.determinants() for a in arms), request.purpose), 16) % 2**32)
-        pairs: list[Pair] = []
+        pairs: list[Pair] = pairs_before(request.earlier)
+        drawn = (*(a.determinants() for a in arms), request.purpose, *[len(pairs)] * bool(pairs))
+        rng = np.random.default_rng(int(identity(*drawn), 16) % 2**32)
         tell(pairs)
         launch = 0
         failed = any(t.status is not Status.OK for t in trials)
@@ -130,15 +132,17 @@ class SimulatedMeasurer:
             sides = [self._block(arm, rng, request, len(pairs)) for arm in arms]
             pairs.append(Pair(first=first, baseline=sides[0], treatment=sides[1], launch=launch))
             tell(pairs)
-        self.measured_seconds += sum(p.baseline.seconds + p.treatment.seconds for p in pairs)
-        timed = [self._steps_of([p.baseline for p in pairs]), self._steps_of([p.treatment for p in pairs])]
-        return ComparisonRecord(
+        new = [p for p in pairs if p.launch >= 0]
+        self.measured_seconds += sum(p.baseline.seconds + p.treatment.seconds for p in new)
+        timed = [self._steps_of([p.baseline for p in new]), self._steps_of([p.treatment for p in new])]
+        record = ComparisonRecord(
             baseline=replace(trials[0], steps=timed[:1]),
             treatment=replace(trials[1], steps=timed[1:]),
             pairs=pairs,
             arms=[identity(arm.determinants()) for arm in arms],
             cut_within=None if failed or request.stop.met(pairs) else self.budget.minutes,
         )
+        return joined(request.earlier, record)
 
     def compare_together(
         self, requests: Sequence[ComparisonRequest], tell: TellOne
