@@ -496,6 +496,17 @@ def test_many_hypotheses_need_stronger_evidence() -> None:
     )
 
 
+def test_three_pairs_that_agree_are_no_proof_among_many_hypotheses() -> None:
+    """Blocks of equal arms at two speeds agree on the same gain in one comparison of 64. It is one of many that do."""
+    three, five = (pairs(around(0.2, noise=0.001, n=n)) for n in (3, 5))
+
+    ends = [
+        [StopRule(max_pairs=30, minimum_effect=MINIMUM, comparisons=m).met(p) for m in (1, 12)] for p in (three, five)
+    ]
+    assert [[True, False], [True, True]] == ends
+    assert [True, False] == [change(p).p * 12 > NOMINAL_P for p in (three, five)]
+
+
 def verdict(name: str, p: float, outcome: Outcome = Outcome.SUPPORTED) -> Verdict:
     return Verdict(
         name=name,

@@ -29,6 +29,14 @@ NOMINAL_P = 0.011
 LAUNCH = 0.01
 """Standard deviation of the speed of launches, as a natural logarithm, that an interval allows for."""
 
+FIRST_LOOK = 3
+"""The pairs of the first look."""
+
+EACH_PAIR = 0.25
+"""The least factor by which one pair more lowers a p, from the first look on. Blocks may come at two speeds (clocks, or
+a stall in one of two). A pair of equal arms then shows the same large gain with a chance of a quarter, and three in
+a row agree by luck. Their p would outlast any correction for the number of comparisons."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
@@ -84,7 +92,7 @@ def paired(values: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = 
         return interval(values, p)
     spread = _spread(len(values), launches)
     median, (mean, lower, upper) = _narrower(values, p, spread)
-    chance = _chance(_median if median else _mean, values, spread)
+    chance = max(_chance(_median if median else _mean, values, spread), _least_chance(len(values)))
     return Interval(mean=mean, lower=lower, upper=upper, p=chance, n=len(values), median=median)
 
 
@@ -169,6 +177,11 @@ def _spread(n: int, launches: Sequence[Hashable]) -> float:
     """Return the standard deviation that launches leave in the mean of `n` pairs, each made in two launches."""
     shares = [count / n for count in Counter(launches).values()] or [1.0]
     return LAUNCH * math.sqrt(2 * sum(share**2 for share in shares))
+
+
+def _least_chance(n: int) -> float:
+    """Return the p below which `n` pairs show nothing, however well they agree."""
+    return NOMINAL_P * EACH_PAIR ** (n - FIRST_LOOK)
 
 
 def _chance(limits_at: Callable[[np.ndarray, float, float], Limits], values: np.ndarray, spread: float) -> float:
