@@ -331,6 +331,31 @@ def test_a_run_whose_losses_differ_from_itself_shows_no_other_training(tokenize:
         assert "losses differ" in other.reason
 
 
+@pytest.mark.parametrize(
+    ("itself", "gain", "outcome"),
+    [
+        (0.0, 0.07, Outcome.SUPPORTED),
+        (0.08, 0.07, Outcome.INCONCLUSIVE),  # launches of this run differ by as much
+        (-0.08, 0.07, Outcome.INCONCLUSIVE),
+        (0.08, 0.4, Outcome.SUPPORTED),
+        (0.0, 0.0, Outcome.REFUTED),
+        (0.08, 0.0, Outcome.INCONCLUSIVE),  # a launch may hide a gain of 5 %
+        (0.08, -0.3, Outcome.REFUTED),
+    ],
+)
+def test_no_change_is_credited_with_what_equal_arms_differ_by(
+    batch: Contrast, itself: float, gain: float, outcome: Outcome
+) -> None:
+    """Where the run against itself is told apart, its launches differ by more than an interval allows for."""
+    noise = record(pairs(around(itself, noise=0.01, n=5)))
+    measured = record(pairs(around(gain, noise=0.01)), observed={"per_device_train_batch_size": 8})
+    prior = before_trial(batch, None, MINIMUM, None)
+    found = judge(prior, batch, measured, MINIMUM, "cuda", KnownOfRun(noise=noise))
+
+    assert found.outcome is outcome
+    assert (found.outcome is Outcome.INCONCLUSIVE) == ("differs from itself" in found.reason)
+
+
 def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:
     """Blocks that could not be redone stay in the figures and are told."""
     measured = took(around(0.2))

@@ -20,7 +20,7 @@ import numpy as np
 
 from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, limits, paired
 from slowstep.judgement.throughput import sides, works
-from slowstep.records import Pair
+from slowstep.records import ComparisonRecord, Pair
 
 LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)
 """The looks: numbers of pairs after which the comparison may be decided."""
@@ -76,6 +76,17 @@ def launches_of(pairs: Sequence[Pair]) -> list[int]:
 def change(pairs: Sequence[Pair]) -> Interval:
     """Return the effect of the treatment, as a log-ratio with its interval."""
     return paired(log_ratios(pairs), launches_of(pairs))
+
+
+def apart_from_itself(noise: ComparisonRecord | None) -> float:
+    """Return how far the equal arms of the A/A comparison lie apart, as a log-ratio; 0 if chance may have made that.
+
+    If chance has not, launches of this run differ by more than an interval allows for (`intervals.LAUNCH`).
+    """
+    if noise is None or len(noise.pairs) < FEWEST_PAIRS:
+        return 0.0
+    effect = change(noise.pairs)
+    return 0.0 if effect.lower <= 0 <= effect.upper else abs(effect.mean)
 
 
 def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:

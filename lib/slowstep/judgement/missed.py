@@ -1,15 +1,17 @@
-"""What the pairs of a comparison did not meet, and the run does: stalls that come rarely, and reads from disk.
+"""What a comparison does not tell, though its interval does.
 
-Pairs that missed it refute no change that acts there.
+Its pairs missed what the run does rarely, stalls and reads from disk, and refute no change that acts there. Or equal
+arms were told apart by as much.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast
-from slowstep.judgement.comparison import ComparisonResult
+from slowstep.judgement.comparison import ComparisonResult, apart_from_itself
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.run_facts import MAY_STALL
 from slowstep.judgement.suspects import LITTLE
@@ -26,7 +28,7 @@ class KnownOfRun:
     stalls: Mapping[str, float] = field(default_factory=dict)
     """The phases in which the baseline stalls now and then, each with its share of the baseline's time, 0 to 1."""
     noise: ComparisonRecord | None = None
-    """The A/A comparison. Where its own losses differ, an exact change may have other losses, too."""
+    """The A/A comparison. What it shows of equal arms, as other losses or another speed, no change has to have made."""
     reads: FirstReads | None = None
     """A wait for files that later launches found in memory; None if there is none."""
 
@@ -48,8 +50,24 @@ class Compared:
 def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
     """Return why these pairs do not refute the change, though their interval does; an empty text if they do."""
     return (
-        _stalls_removed(compared) or _stalls_not_met(compared, known.stalls) or missed_in_memory(compared, known.reads)
+        differs_as_much(compared, known.noise)
+        or _stalls_removed(compared)
+        or _stalls_not_met(compared, known.stalls)
+        or missed_in_memory(compared, known.reads)
     )
+
+
+def differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
+    """Return that the run differs from itself by as much as decides here; empty if it does not."""
+    apart, effect, least = apart_from_itself(noise), compared.result.effect, math.log1p(compared.minimum)
+    if effect.upper < least:
+        decides, may = effect.upper + apart >= least, "hide a gain"
+    else:
+        decides, may = effect.lower <= apart, "be all of this gain"
+    if not (apart and decides):
+        return ""
+    by = percentage(math.expm1(apart))
+    return f"the run differs from itself by {by} without any change (A/A), beyond chance, which may {may}"
 
 
 def missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:

@@ -178,6 +178,8 @@ def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
         pairs = "1 pair" if read.n == 1 else f"{read.n} pairs"
         return f"How far it differs from itself can't be told from {pairs}."
     told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"
+    if not read.lower <= 0 <= read.upper:
+        told = "its launches differ by more than an interval allows for, so no gain or loss of that size is believed"
     return (
         f"Measured against itself it differs by {span(read)}: these {read.n} pairs could show an effect of "
         f"{percent(seen)} or more, and the minimum effect asked for is {percent(1 + minimum_effect)}; {told}."
