@@ -113,6 +113,21 @@ def test_a_gain_that_may_be_too_small_is_told_as_a_gain(tokenize: Contrast) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("gain", "words"),
+    [
+        (0.055, "and the estimate reaches the minimum effect of +5.0 %"),
+        (0.2, "the whole interval lies above the minimum effect of +5.0 %"),
+        (0.03, "; there is a gain, and it is smaller"),
+    ],
+)
+def test_an_estimate_is_not_told_as_what_is_sure(batch: Contrast, gain: float, words: str) -> None:
+    """Of +6 % [4, 8] nobody knows that it reaches 5 %, and +3 % [1, 4] is refuted and no proof of no effect."""
+    measured = record(pairs(around(gain, noise=0.004, n=12)), observed={"per_device_train_batch_size": 8})
+
+    assert words in judged(batch, measured).reason
+
+
 def test_two_pairs_support_nothing(tokenize: Contrast) -> None:
     """A comparison that broke off before the first look is inconclusive, however clear it looks."""
     found = judged(tokenize, took([0.5, 0.5]))
