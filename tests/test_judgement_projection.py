@@ -373,3 +373,12 @@ def test_a_job_on_fewer_devices_pays_for_fewer(left: int, cost: float, job: Sett
 def test_each_device_is_paid_for_once(observed: dict[str, object], paid: int, job: Settings) -> None:
     """One process may train on several devices, and several processes on one."""
     assert project(job, measured(*EVEN_BLOCKS, **observed), None).devices == paid
+
+
+@pytest.mark.parametrize(("nodes", "paid"), [([2, 2], 2), ([2, 0], 1), ([], 1)])
+def test_each_host_is_paid_for_where_training_runs_on_its_processor(nodes: list[int], paid: int, job: Settings) -> None:
+    """Two hosts for an hour cost twice what one does, whether they have a GPU or not."""
+    command = Command(words=[], python="", arguments=["train.py"], folder="/", nodes=nodes, processes=sum(nodes))
+    found = project(replace(job, command=command), measured(*EVEN_BLOCKS, device="cpu", world_size=sum(nodes)), None)
+
+    assert found.devices == paid

@@ -70,7 +70,7 @@ class Baseline:
         rate, flops = self.facts.throughput.useful_tokens_per_second, self.facts.flops
         if rate is None or flops is None or self.peak is None:
             return None
-        return rate * flops.needed / (self.peak.tflops * 1e12 * devices(self.record.baseline))
+        return rate * flops.needed / (self.peak.tflops * 1e12 * devices(self.record.baseline, self.facts.on_nodes))
 
 
 @dataclass(frozen=True, kw_only=True)

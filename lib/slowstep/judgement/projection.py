@@ -63,13 +63,13 @@ class Projection:
         return None if self.price_per_hour is None else seconds / 3600 * self.price_per_hour * self.devices
 
 
-def devices(trial: TrialRecord) -> int:
-    """Return the number of devices that a trial trains on. A host counts as one.
+def devices(trial: TrialRecord, on_nodes: Sequence[int] = ()) -> int:
+    """Return the number of devices that a trial trains on; a host counts as one. `on_nodes` are its ranks on each node.
 
     A process may train on several, and several processes on one. In records that do not tell it each process has one.
     """
     if trial.observed.get("device") != "cuda":
-        return 1
+        return max(1, sum(ranks > 0 for ranks in on_nodes))
     return int(trial.observed.get("devices") or ranks_of(trial.observed))
 
 
@@ -139,7 +139,7 @@ def project(
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
-        devices=devices(trial),
+        devices=devices(trial, settings.on_nodes),
         assumed="; ".join(assumed),
         left_out=left_out(settings, events, by_event.keys(), observed),
         beside=pace.alone and (rest + samples * pace.alone[0], rest + samples * pace.alone[1]),
