@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from simulated import block
 from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project, unknown
-from slowstep.judgement.run_facts import periodic_event_shares
-from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
+from slowstep.judgement.run_facts import baseline_facts, periodic_event_shares
+from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, Steps, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.settings.command import Command, Seen, Surveyed
 from slowstep.wording.words import change_of_job, counted, duration, hours
@@ -382,3 +383,25 @@ def test_each_host_is_paid_for_where_training_runs_on_its_processor(nodes: list[
     found = project(replace(job, command=command), measured(*EVEN_BLOCKS, device="cpu", world_size=sum(nodes)), None)
 
     assert found.devices == paid
+
+
+def test_a_job_whose_stalls_are_few_may_take_longer(job: Settings) -> None:
+    """Three waits of 10 s in 1,800 steps of 0.1 s are a seventh of the time, and may as well come twice as often.
+
+    The interval holds that. Waits that are even, or as many as leave no doubt, widen it by little.
+    """
+    few, many, even = (np.full(1800, 0.0) for _ in range(3))
+    few[[100, 700, 1500]] = 10.0
+    many[np.random.default_rng(0).choice(1800, 100, replace=False)] = 0.3
+    even += 30 / 1800
+    wider = []
+    for waits in (few, many, even):
+        steps = Steps(position=[8 * i for i in range(1800)], phases={"data": list(waits), "forward": [0.1] * 1800})
+        trial = replace(STARTED, steps=[steps], observed={})
+        known = baseline_facts(ComparisonRecord(baseline=trial, treatment=STARTED, pairs=EVEN.pairs), [steps])
+        found = project(job, EVEN, None, stalls_at_most=known.stalls_at_most)
+        wider.append(found.high / found.seconds - 1)
+
+    assert wider[0] > 0.15
+    assert wider[1] < 0.1
+    assert wider[2] < 0.04

@@ -344,7 +344,7 @@ class Evidence:
         """
         if unlike_the_job(facts):
             return None
-        return project(settings, self.noise, self.events, change, stalls=facts.stalls_beyond_blocks)
+        return project(settings, self.noise, self.events, change, facts.stalls_beyond_blocks, facts.stalls_at_most)
 
     @cached_property
     def stall_samples(self) -> float:

@@ -98,6 +98,7 @@ def project(
     events: EventRecord | None,
     change: ComparisonRecord | None = None,
     stalls: float = 1.0,
+    stalls_at_most: tuple[float, float] = (1.0, 1.0),
 ) -> Projection | None:
     """Return the job of `settings.job` at the baseline's speed, measured in `noise`.
 
@@ -106,6 +107,7 @@ def project(
     With a `change` this is the job after the change: at the baseline's speed, times the change that those pairs
     measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls`
     is the factor by which steps are longer on the mean once stalls count that the blocks of `noise` did not meet.
+    `stalls_at_most` are those by which they may be shorter and longer still, as stalls are known.
     Where `job.samples` is not given, an epoch is that of the trials' data. Steps, saves and evaluations are counted for
     the same epoch.
     """
@@ -116,7 +118,11 @@ def project(
         assumed.append(f"of the {several} loaders that a step draws from, that ends an epoch whose samples are counted")
     job, trial = settings.job, change.treatment if change else noise.baseline
     mean, half = (stalls * x for x in _pace_of_job(job.samples, noise))
-    pace = _after(change, mean, half) if change else _Pace(mean=mean, low=max(0.0, mean - half), high=mean + half)
+    below, above = (math.hypot(half / mean, factor - 1) for factor in stalls_at_most)
+    if change:
+        pace = _after(change, mean, below, above)
+    else:
+        pace = _Pace(mean=mean, low=mean * max(0.0, 1 - below), high=mean * (1 + above))
     blocks = [p.treatment for p in (change or noise).pairs]
     per_step = samples_per_step(blocks)
     steps = math.ceil(_steps_of_epoch(settings, trial, per_step) * job.epochs)
@@ -239,14 +245,17 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     return pace, math.hypot(interval(paces).half, pace * one_launch())
 
 
-def _after(change: ComparisonRecord, mean: float, half: float) -> _Pace:
-    """Return the pace after a change that its pairs measured; the baseline's is `mean`, give or take `half`."""
+def _after(change: ComparisonRecord, mean: float, below: float, above: float) -> _Pace:
+    """Return the pace after a change that its pairs measured.
+
+    The baseline's is `mean`; parts of it, `below` and `above`, are what it may be less and more.
+    """
     slower = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs], launches_of(change.pairs))
-    spread, after = math.hypot(half / mean, slower.half), mean * slower.ratio
+    after = mean * slower.ratio
     return _Pace(
         mean=after,
-        low=after * math.exp(-spread),
-        high=after * math.exp(spread),
+        low=after * math.exp(-math.hypot(below, slower.half)),
+        high=after * math.exp(math.hypot(above, slower.half)),
         alone=(mean * slower.low, mean * slower.high),
     )
 
