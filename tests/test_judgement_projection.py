@@ -405,3 +405,14 @@ def test_a_job_whose_stalls_are_few_may_take_longer(job: Settings) -> None:
     assert wider[0] > 0.15
     assert wider[1] < 0.1
     assert wider[2] < 0.04
+
+
+def test_a_job_that_evaluates_at_length_is_known_as_well_as_its_evaluations(job: Settings) -> None:
+    """Three of 80 to 120 s each make the job take a minute more or less, however even its steps are."""
+    scatter, even = (
+        project(job, EVEN, EventRecord(seconds={"evaluate": seconds}))
+        for seconds in ([100.0, 80.0, 120.0], [100.0, 100.0, 100.0])
+    )
+
+    assert scatter.seconds == pytest.approx(even.seconds)
+    assert scatter.high - even.high == even.low - scatter.low == pytest.approx(60.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from slowstep.judgement.comparison import FEWEST_PAIRS, launches_of
 from slowstep.judgement.events_alone import measured_alone
@@ -39,7 +40,10 @@ NEGLIGIBLE = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """Seconds by part and in all. The interval holds the spread of the blocks, and that a job is a single launch."""
+    """Seconds by part and in all.
+
+    The interval holds the spread of blocks, stalls and events, and that a job is a single launch.
+    """
 
     parts: dict[str, float]
     seconds: float
@@ -130,7 +134,7 @@ def project(
     training = samples * pace.mean
     by_event = _seconds_of_events(settings, blocks, events, steps)
     parts = start_of(trial, per_step * pace.mean) | {"training steps": training}
-    parts |= {NAMES[event]: seconds for event, seconds in by_event.items()}
+    parts |= {NAMES[event]: seconds.mean for event, seconds in by_event.items()}
     observed = noise.baseline.observed  # the pace comes from there
     after = seconds_after_epoch(settings, observed) or 0.0
     if int(job.epochs) * after > NEGLIGIBLE * training:
@@ -140,8 +144,8 @@ def project(
     return Projection(
         parts=parts,
         seconds=rest + training,
-        low=rest + samples * pace.low,
-        high=rest + samples * pace.high,
+        low=rest + samples * pace.low - sum(event.mean - event.least for event in by_event.values()),
+        high=rest + samples * pace.high + sum(event.most - event.mean for event in by_event.values()),
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
@@ -163,17 +167,19 @@ def _with_known_epoch(settings: Settings, noise: ComparisonRecord) -> tuple[Sett
 
 def _seconds_of_events(
     settings: Settings, blocks: Sequence[Block], events: EventRecord | None, steps: int
-) -> dict[str, float]:
+) -> dict[str, _Seconds]:
     """Return the seconds in the job of each periodic event that comes too rarely for a block and was measured."""
     found = {}
     for event in NAMES:
         if not is_rare(settings.run, event) or strategy(settings.run, event) == "best":
             continue  # the measured steps include it, or it is not known how often it happens
         by_itself = measured_alone(settings.run, events, event)
-        seconds = _seconds_beside_blocks(blocks, settings, event) or (by_itself and by_itself.mean)
-        if seconds is not None:
+        beside = _seconds_beside_blocks(blocks, settings, event)
+        if beside or by_itself:
             times = occurrences(settings.run, event, steps)
-            found[event] = times * seconds + (by_itself.once if by_itself and times else 0.0)
+            once = by_itself.once if by_itself and times else 0.0
+            each = [beside] * 3 if beside else [by_itself.mean, by_itself.least, by_itself.most]
+            found[event] = _Seconds(*(times * seconds + once for seconds in each))
     return found
 
 
@@ -212,6 +218,14 @@ def samples_of_epoch(noise: ComparisonRecord) -> int | None:
     if not (blocks and steps):
         return None
     return round(int(steps) * sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)) or None
+
+
+class _Seconds(NamedTuple):
+    """The seconds that a part of the job takes."""
+
+    mean: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True, kw_only=True)
