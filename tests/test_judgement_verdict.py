@@ -371,6 +371,29 @@ def test_no_change_is_credited_with_what_equal_arms_differ_by(
     assert (found.outcome is Outcome.INCONCLUSIVE) == ("differs from itself" in found.reason)
 
 
+@pytest.mark.parametrize(
+    ("seen", "settled", "outcome"),
+    [
+        ({"recompilations": 3}, True, Outcome.INCONCLUSIVE),
+        ({"recompilations": 0}, True, Outcome.REFUTED),  # it stalls by itself
+        ({}, False, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_pairs_that_met_a_compiler_at_work_refute_nothing(
+    batch: Contrast, seen: dict, settled: bool, outcome: Outcome
+) -> None:
+    """A step in five took half a second to compile for a shape that was new, and the others are a third faster."""
+    met = [
+        Pair(first="baseline", baseline=block([0.1] * 5), treatment=block([0.07] * 4 + [0.5 + i / 100]), launch=i)
+        for i in range(7)
+    ]
+    measured = record(met, observed={"per_device_train_batch_size": 8, **seen})
+    found = judged(batch, replace(measured, treatment=replace(measured.treatment, settled=settled)))
+
+    assert found.effect.high < 1
+    assert found.outcome is outcome, found.reason
+
+
 def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:
     """Blocks that could not be redone stay in the figures and are told."""
     measured = took(around(0.2))

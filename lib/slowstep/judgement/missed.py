@@ -38,7 +38,7 @@ class Compared:
     """A comparison as a rule sees it that asks what its pairs missed."""
 
     contrast: Contrast
-    pairs: Sequence[Pair]
+    record: ComparisonRecord
     result: ComparisonResult
     minimum: float
     """The minimum effect: 0.05 for 5 %."""
@@ -51,10 +51,24 @@ def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
     """Return why these pairs do not refute the change, though their interval does; an empty text if they do."""
     return (
         differs_as_much(compared, known.noise)
+        or _still_starting(compared)
         or _stalls_removed(compared)
         or _stalls_not_met(compared, known.stalls)
         or missed_in_memory(compared, known.reads)
     )
+
+
+def _still_starting(compared: Compared) -> str:
+    """Return that the pairs met a start of the changed run that most of the job is without; empty if not."""
+    again, median = compared.record.treatment.observed.get("recompilations"), compared.result.median_ratio
+    if not compared.record.treatment.settled:
+        return "the changed run's steps were still becoming faster when its blocks began, and may have gone on so"
+    if again and median >= 1 + compared.minimum:
+        return (
+            f"it was compiled anew {again} times by the end, and the median step shows {percent(median)}: once all "
+            "shapes are known, the job may be as fast as that"
+        )
+    return ""
 
 
 def differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
@@ -85,7 +99,7 @@ def missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
 def _stalls_removed(compared: Compared) -> str:
     """Return that the change shortens waits which few pairs met, so that the median pair hides its gain."""
     result = compared.result
-    if not (result.effect.median and _fewer_stalls(compared.pairs, compared.minimum)):
+    if not (result.effect.median and _fewer_stalls(compared.record.pairs, compared.minimum)):
         return ""
     return (
         f"the median pair shows {percent(result.effect.ratio)}, and over all the time measured the change is "

@@ -215,7 +215,7 @@ def judge(
         return _worthless(verdict, TRAINS_OTHERWISE)
     outcome, reason = _weigh(result, minimum)
     compared = Compared(
-        contrast=contrast, pairs=record.pairs, result=result, minimum=minimum, device=device, before=verdict.before
+        contrast=contrast, record=record, result=result, minimum=minimum, device=device, before=verdict.before
     )
     missed = ""
     if outcome is Outcome.REFUTED:
