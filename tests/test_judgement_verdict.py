@@ -394,6 +394,23 @@ def test_pairs_that_met_a_compiler_at_work_refute_nothing(
     assert found.outcome is outcome, found.reason
 
 
+@pytest.mark.parametrize(
+    ("positions", "outcome"), [(100, Outcome.REFUTED), (170, Outcome.INCONCLUSIVE), (None, Outcome.REFUTED)]
+)
+def test_pairs_without_the_long_batches_of_an_epoch_refute_no_change_of_padding(
+    quick: Settings, positions: int | None, outcome: Outcome
+) -> None:
+    """One text in a hundred is thirty times as long: a few blocks meet none, and all padding is in its batches."""
+    made = contrast(quick, train_sampling_strategy="group_by_length")
+    measured = record(pairs(around(0.0, 0.005)), observed=dict(made.expects))
+    seen = {"per_device_train_batch_size": 8, "epoch_steps": 50}
+    seen |= {"epoch_padded_tokens": 50 * 8 * positions} if positions else {}
+    found = judged(made, replace(measured, baseline=replace(measured.baseline, observed=seen)), "cpu")
+
+    assert found.outcome is outcome, found.reason
+    assert (outcome is Outcome.INCONCLUSIVE) == ("long batches" in found.reason)
+
+
 def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:
     """Blocks that could not be redone stay in the figures and are told."""
     measured = took(around(0.2))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slowstep.judgement.flops import ALLOWANCE
-from slowstep.judgement.observed_sizes import samples_of_step
+from slowstep.judgement.observed_sizes import positions_of_sample
 from slowstep.judgement.operators import ATTENTION_OPERATORS, PRODUCTS, share_of, trust
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import speed_up
@@ -300,11 +300,10 @@ def _useful(facts: RunFacts) -> tuple[float | None, bool]:
     the blocks are taken to be so everywhere.
     """
     seen, rates = facts.throughput.useful_share, facts.throughput
-    positions, steps = (facts.observed.get(name) for name in ("epoch_padded_tokens", "epoch_steps"))
-    if seen is None or not positions or not steps:
+    positions = positions_of_sample(facts.observed)
+    if seen is None or not positions:
         return seen, seen == 1.0
-    a_sample = rates.useful_tokens_per_second / rates.samples_per_second
-    return min(seen, a_sample * steps * samples_of_step(facts.observed) / positions), True
+    return min(seen, rates.useful_tokens_per_second / rates.samples_per_second / positions), True
 
 
 def _positions(facts: RunFacts, asked: Asked) -> Bound | None:

@@ -13,12 +13,17 @@ from dataclasses import dataclass, field
 from slowstep.factors import Contrast
 from slowstep.judgement.comparison import ComparisonResult, apart_from_itself
 from slowstep.judgement.first_reads import FirstReads
+from slowstep.judgement.losses import DATA
+from slowstep.judgement.observed_sizes import positions_of_sample
 from slowstep.judgement.run_facts import MAY_STALL
 from slowstep.judgement.suspects import LITTLE
 from slowstep.judgement.throughput import sides, speed_up, works
 from slowstep.records import PHASES, ComparisonRecord, Pair
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import phase_named
+
+OF_LENGTH = {*DATA} - {"cached_batches"}
+"""The facts that decide how long batches are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +57,7 @@ def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
     return (
         differs_as_much(compared, known.noise)
         or _still_starting(compared)
+        or _long_batches_not_met(compared)
         or _stalls_removed(compared)
         or _stalls_not_met(compared, known.stalls)
         or missed_in_memory(compared, known.reads)
@@ -69,6 +75,21 @@ def _still_starting(compared: Compared) -> str:
             "shapes are known, the job may be as fast as that"
         )
     return ""
+
+
+def _long_batches_not_met(compared: Compared) -> str:
+    """Return that the change acts on how long batches are, and these pairs met shorter ones than an epoch has."""
+    blocks, whole = sides(compared.record.pairs)[0], positions_of_sample(compared.record.baseline.observed)
+    positions = [block.work.padded_tokens for block in blocks]
+    if not (whole and all(positions) and compared.contrast.expects.keys() & OF_LENGTH):
+        return ""
+    met = sum(positions) / sum(block.work.samples for block in blocks)
+    if compared.result.effect.high * whole / met < 1 + compared.minimum:
+        return ""
+    return (
+        f"these pairs met {met:.0f} positions a sample, and an epoch has {whole:.0f}: they met too few of the long "
+        "batches, on which the change acts most"
+    )
 
 
 def differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
