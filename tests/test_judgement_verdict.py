@@ -16,7 +16,7 @@ from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.judgement.verdicts_together import holm, reconsidered
-from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
+from slowstep.records import ComparisonRecord, Pair, Status, Steps, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.text.numbers import percent, told_apart
 
@@ -409,6 +409,26 @@ def test_pairs_without_the_long_batches_of_an_epoch_refute_no_change_of_padding(
 
     assert found.outcome is outcome, found.reason
     assert (outcome is Outcome.INCONCLUSIVE) == ("long batches" in found.reason)
+
+
+def test_a_gain_that_shrinks_as_the_changed_run_trains_on_is_told_to_hold_for_its_beginning(tokenize: Contrast) -> None:
+    """Its forward pass doubles within 120 steps, in each of two launches, and the run's own does not."""
+    rng = np.random.default_rng(0)
+    even = 0.03 * np.exp(rng.normal(0.0, 0.02, (3, 120)))
+    growing = even[0] * np.geomspace(1.0, 2.0, 120)
+
+    def launch(forward: np.ndarray) -> Steps:
+        rest = {"backward": list(even[1]), "optimizer": list(even[2])}
+        return Steps(position=[8 * i for i in range(120)], phases={"forward": list(forward), **rest})
+
+    plain = took(around(0.2))
+    notes = [
+        judged(tokenize, replace(plain, treatment=replace(plain.treatment, steps=[launch(forward)] * 2))).warnings
+        for forward in (even[0], growing)
+    ]
+
+    assert not any("beginning" in note for note in notes[0])
+    assert any(note.startswith("forward takes longer the further") and "beginning" in note for note in notes[1])
 
 
 def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:
