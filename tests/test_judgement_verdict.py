@@ -16,7 +16,7 @@ from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.judgement.verdicts_together import holm, reconsidered
-from slowstep.records import ComparisonRecord, Pair, Status, Steps, TrialRecord
+from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.text.numbers import percent, told_apart
 
@@ -344,91 +344,6 @@ def test_a_run_whose_losses_differ_from_itself_shows_no_other_training(tokenize:
     for other in (verdict(None), verdict(with_losses(took(around(0.0)), a, a))):
         assert other.outcome is Outcome.INCONCLUSIVE
         assert "losses differ" in other.reason
-
-
-@pytest.mark.parametrize(
-    ("itself", "gain", "outcome"),
-    [
-        (0.0, 0.07, Outcome.SUPPORTED),
-        (0.08, 0.07, Outcome.INCONCLUSIVE),  # launches of this run differ by as much
-        (-0.08, 0.07, Outcome.INCONCLUSIVE),
-        (0.08, 0.4, Outcome.SUPPORTED),
-        (0.0, 0.0, Outcome.REFUTED),
-        (0.08, 0.0, Outcome.INCONCLUSIVE),  # a launch may hide a gain of 5 %
-        (0.08, -0.3, Outcome.REFUTED),
-    ],
-)
-def test_no_change_is_credited_with_what_equal_arms_differ_by(
-    batch: Contrast, itself: float, gain: float, outcome: Outcome
-) -> None:
-    """Where the run against itself is told apart, its launches differ by more than an interval allows for."""
-    noise = record(pairs(around(itself, noise=0.01, n=5)))
-    measured = record(pairs(around(gain, noise=0.01)), observed={"per_device_train_batch_size": 8})
-    prior = before_trial(batch, None, MINIMUM, None)
-    found = judge(prior, batch, measured, MINIMUM, "cuda", KnownOfRun(noise=noise))
-
-    assert found.outcome is outcome
-    assert (found.outcome is Outcome.INCONCLUSIVE) == ("differs from itself" in found.reason)
-
-
-@pytest.mark.parametrize(
-    ("seen", "settled", "outcome"),
-    [
-        ({"recompilations": 3}, True, Outcome.INCONCLUSIVE),
-        ({"recompilations": 0}, True, Outcome.REFUTED),  # it stalls by itself
-        ({}, False, Outcome.INCONCLUSIVE),
-    ],
-)
-def test_pairs_that_met_a_compiler_at_work_refute_nothing(
-    batch: Contrast, seen: dict, settled: bool, outcome: Outcome
-) -> None:
-    """A step in five took half a second to compile for a shape that was new, and the others are a third faster."""
-    met = [
-        Pair(first="baseline", baseline=block([0.1] * 5), treatment=block([0.07] * 4 + [0.5 + i / 100]), launch=i)
-        for i in range(7)
-    ]
-    measured = record(met, observed={"per_device_train_batch_size": 8, **seen})
-    found = judged(batch, replace(measured, treatment=replace(measured.treatment, settled=settled)))
-
-    assert found.effect.high < 1
-    assert found.outcome is outcome, found.reason
-
-
-@pytest.mark.parametrize(
-    ("positions", "outcome"), [(100, Outcome.REFUTED), (170, Outcome.INCONCLUSIVE), (None, Outcome.REFUTED)]
-)
-def test_pairs_without_the_long_batches_of_an_epoch_refute_no_change_of_padding(
-    quick: Settings, positions: int | None, outcome: Outcome
-) -> None:
-    """One text in a hundred is thirty times as long: a few blocks meet none, and all padding is in its batches."""
-    made = contrast(quick, train_sampling_strategy="group_by_length")
-    measured = record(pairs(around(0.0, 0.005)), observed=dict(made.expects))
-    seen = {"per_device_train_batch_size": 8, "epoch_steps": 50}
-    seen |= {"epoch_padded_tokens": 50 * 8 * positions} if positions else {}
-    found = judged(made, replace(measured, baseline=replace(measured.baseline, observed=seen)), "cpu")
-
-    assert found.outcome is outcome, found.reason
-    assert (outcome is Outcome.INCONCLUSIVE) == ("long batches" in found.reason)
-
-
-def test_a_gain_that_shrinks_as_the_changed_run_trains_on_is_told_to_hold_for_its_beginning(tokenize: Contrast) -> None:
-    """Its forward pass doubles within 120 steps, in each of two launches, and the run's own does not."""
-    rng = np.random.default_rng(0)
-    even = 0.03 * np.exp(rng.normal(0.0, 0.02, (3, 120)))
-    growing = even[0] * np.geomspace(1.0, 2.0, 120)
-
-    def launch(forward: np.ndarray) -> Steps:
-        rest = {"backward": list(even[1]), "optimizer": list(even[2])}
-        return Steps(position=[8 * i for i in range(120)], phases={"forward": list(forward), **rest})
-
-    plain = took(around(0.2))
-    notes = [
-        judged(tokenize, replace(plain, treatment=replace(plain.treatment, steps=[launch(forward)] * 2))).warnings
-        for forward in (even[0], growing)
-    ]
-
-    assert not any("beginning" in note for note in notes[0])
-    assert any(note.startswith("forward takes longer the further") and "beginning" in note for note in notes[1])
 
 
 def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:

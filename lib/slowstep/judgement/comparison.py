@@ -78,6 +78,13 @@ def change(pairs: Sequence[Pair]) -> Interval:
     return paired(log_ratios(pairs), launches_of(pairs))
 
 
+def change_by_samples(pairs: Sequence[Pair]) -> Interval:
+    """Return the effect of the treatment on samples a second, as a log-ratio with its interval."""
+    samples = np.array([[block.work.samples for block in side] for side in sides(pairs)], dtype=float)
+    before, after = samples / _seconds(pairs)
+    return paired(np.log(after / before), launches_of(pairs))
+
+
 def apart_from_itself(noise: ComparisonRecord | None) -> float:
     """Return how far the equal arms of the A/A comparison lie apart, as a log-ratio; 0 if chance may have made that.
 

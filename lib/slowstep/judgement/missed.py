@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast
-from slowstep.judgement.comparison import ComparisonResult, apart_from_itself
+from slowstep.judgement.comparison import ComparisonResult, apart_from_itself, change_by_samples
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.losses import DATA
 from slowstep.judgement.observed_sizes import positions_of_sample
 from slowstep.judgement.run_facts import MAY_STALL
 from slowstep.judgement.suspects import LITTLE
-from slowstep.judgement.throughput import sides, speed_up, works
+from slowstep.judgement.throughput import sides, speed_up, throughput, works
+from slowstep.judgement.timeline import NOTICED
 from slowstep.records import PHASES, ComparisonRecord, Pair
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import phase_named
@@ -55,13 +56,18 @@ class Compared:
 def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
     """Return why these pairs do not refute the change, though their interval does; an empty text if they do."""
     return (
-        differs_as_much(compared, known.noise)
+        missed_in_any_case(compared, known)
         or _still_starting(compared)
         or _long_batches_not_met(compared)
         or _stalls_removed(compared)
         or _stalls_not_met(compared, known.stalls)
         or missed_in_memory(compared, known.reads)
     )
+
+
+def missed_in_any_case(compared: Compared, known: KnownOfRun) -> str:
+    """Return why these pairs neither support nor refute the change, though their interval does; empty if they do."""
+    return _differs_as_much(compared, known.noise) or _unlike_samples(compared)
 
 
 def _still_starting(compared: Compared) -> str:
@@ -92,7 +98,29 @@ def _long_batches_not_met(compared: Compared) -> str:
     )
 
 
-def differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
+def _unlike_samples(compared: Compared) -> str:
+    """Return that the arms met samples of unlike lengths, and that these decide; empty if they did not.
+
+    It is so where batches are grouped by length, and a few of them are all long. What is cut off makes samples shorter
+    for good, and is no such matter.
+    """
+    each = [throughput(side) for side in sides(compared.record.pairs)]
+    if any(one.useful_tokens_per_second is None or one.cut_share is None for one in each):
+        return ""
+    before, after = (one.useful_tokens_per_second / one.samples_per_second for one in each)
+    least, effect = math.log1p(compared.minimum), compared.result.effect
+    if abs(each[0].cut_share - each[1].cut_share) > NOTICED or abs(math.log(after / before)) < least:
+        return ""
+    by_samples = change_by_samples(compared.record.pairs)
+    if by_samples.upper < least if effect.upper < least else by_samples.lower > 0:
+        return ""
+    return (
+        f"the arms met samples of unlike lengths ({before:.0f} and {after:.0f} useful tokens each), and by samples the "
+        f"change is {percent(by_samples.ratio)}: what it is over an epoch, these blocks don't tell"
+    )
+
+
+def _differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
     """Return that the run differs from itself by as much as decides here; empty if it does not."""
     apart, effect, least = apart_from_itself(noise), compared.result.effect, math.log1p(compared.minimum)
     if effect.upper < least:
