@@ -63,10 +63,12 @@ def conclusion(subject: str, verdicts: Sequence[Verdict], suspects: Sequence[Sus
     parts = [f"**{subject}:** {of_nodes}"] if alone else [_headline(subject, supported, verdicts, suspects)]
     parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
     refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
-    helped = {v.factor for v in supported}
+    helped, small = {v.factor for v in supported}, [v for v in refuted if v.effect and v.effect.low > 1]
+    others = [v for v in refuted if v not in small]
     for what, some in (
-        ("Not the cause", [v for v in refuted if v.factor not in helped]),
-        ("No gain with", [v for v in refuted if v.factor in helped]),
+        ("A gain, but below the minimum effect", small),
+        ("Not the cause", [v for v in others if v.factor not in helped]),
+        ("Below the minimum effect", [v for v in others if v.factor in helped]),
     ):
         if some:
             parts.append(_listed(what, some, _refutation))
