@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulated import around, block, contrast, pairs, record
+from simulated import SHARES, around, block, contrast, pairs, record
 from slowstep.factors import Contrast
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
@@ -128,3 +128,24 @@ def test_longer_samples_are_no_gain_of_the_change(quick: Settings) -> None:
 
     assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED, Outcome.SUPPORTED] == [v.outcome for v in (unlike, alike, both)]
     assert "unlike lengths (100 and 150 useful tokens each)" in unlike.reason
+
+
+@pytest.mark.parametrize(("phase", "outcome"), [("data", Outcome.INCONCLUSIVE), ("forward", Outcome.SUPPORTED)])
+def test_a_median_does_not_support_what_makes_the_run_stall(batch: Contrast, phase: str, outcome: Outcome) -> None:
+    """One block in five waits 3 s under the change, and the median pair is a tenth faster. A long pass, without any
+    wait, is as likely the machine's."""
+    stalled = {**dict.fromkeys(SHARES, 0.01), phase: 0.95}
+    met = [
+        Pair(
+            first="baseline",
+            baseline=block([0.1] * 5),
+            treatment=block([0.09] * 4 + [3.0], shares=stalled) if i % 5 == 4 else block([0.09] * 5),
+            launch=i,
+        )
+        for i in range(30)
+    ]
+    found = judged(batch, record(met, observed={"per_device_train_batch_size": 8}))
+
+    assert found.effect.median
+    assert found.effect.low > 1
+    assert found.outcome is outcome, found.reason

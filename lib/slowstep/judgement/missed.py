@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slowstep.factors import Contrast
+from slowstep.factors import Contrast, Meaning
 from slowstep.judgement.comparison import ComparisonResult, apart_from_itself, change_by_samples
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.losses import DATA
@@ -19,7 +19,7 @@ from slowstep.judgement.run_facts import MAY_STALL
 from slowstep.judgement.suspects import LITTLE
 from slowstep.judgement.throughput import sides, speed_up, throughput, works
 from slowstep.judgement.timeline import NOTICED
-from slowstep.records import PHASES, ComparisonRecord, Pair
+from slowstep.records import PHASES, Block, ComparisonRecord
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import phase_named
 
@@ -56,16 +56,24 @@ class Compared:
 def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
     """Return why these pairs do not refute the change, though their interval does; an empty text if they do."""
     return (
-        missed_in_any_case(compared, known)
+        _missed_in_any_case(compared, known)
         or _still_starting(compared)
         or _long_batches_not_met(compared)
         or _stalls_removed(compared)
         or _stalls_not_met(compared, known.stalls)
-        or missed_in_memory(compared, known.reads)
+        or _missed_in_memory(compared, known.reads)
     )
 
 
-def missed_in_any_case(compared: Compared, known: KnownOfRun) -> str:
+def missed_for_supporting(compared: Compared, known: KnownOfRun) -> str:
+    """Return why these pairs do not support the change, though their interval does; an empty text if they do."""
+    missed = _missed_in_any_case(compared, known) or _stalls_added(compared)
+    if compared.contrast.meaning is Meaning.DIAGNOSTIC:  # a limit that may lie higher
+        return missed or _missed_in_memory(compared, known.reads)
+    return missed
+
+
+def _missed_in_any_case(compared: Compared, known: KnownOfRun) -> str:
     """Return why these pairs neither support nor refute the change, though their interval does; empty if they do."""
     return _differs_as_much(compared, known.noise) or _unlike_samples(compared)
 
@@ -133,7 +141,7 @@ def _differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
     return f"the run differs from itself by {by} without any change (A/A), beyond chance, which may {may}"
 
 
-def missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
+def _missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
     """Return that the change acts on a wait for files which these pairs found in memory; empty if it does not."""
     if reads is None or not compared.contrast.acts_on(reads.phase):
         return ""
@@ -148,11 +156,23 @@ def missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
 def _stalls_removed(compared: Compared) -> str:
     """Return that the change shortens waits which few pairs met, so that the median pair hides its gain."""
     result = compared.result
-    if not (result.effect.median and _fewer_stalls(compared.record.pairs, compared.minimum)):
+    if not (result.effect.median and _fewer_stalls(*sides(compared.record.pairs), compared.minimum)):
         return ""
+    return f"{_median_and_whole(result)}, since waits of the run grow shorter: they come too rarely for these pairs"
+
+
+def _stalls_added(compared: Compared) -> str:
+    """Return that the changed run stalls in a few pairs, so that the median pair hides what the change costs."""
+    before, after = sides(compared.record.pairs)
+    if not (compared.result.effect.median and _fewer_stalls(after, before, compared.minimum)):
+        return ""
+    return f"{_median_and_whole(compared.result)}, since the changed run waits for long in a few of these pairs"
+
+
+def _median_and_whole(result: ComparisonResult) -> str:
     return (
         f"the median pair shows {percent(result.effect.ratio)}, and over all the time measured the change is "
-        f"{percent(result.total_ratio)}, since waits of the run grow shorter: they come too rarely for these pairs"
+        f"{percent(result.total_ratio)}"
     )
 
 
@@ -172,9 +192,8 @@ def _stalls_not_met(compared: Compared, stalls: Mapping[str, float]) -> str:
     )
 
 
-def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
-    """Return whether the change takes away waits worth the minimum effect, over all the time measured."""
-    before, after = sides(pairs)
+def _fewer_stalls(before: Sequence[Block], after: Sequence[Block], minimum: float) -> bool:
+    """Return whether `after` is without waits worth the minimum effect, over all the time measured."""
     work = works(before, after)
 
     def seconds_per_work(side: int, phases: Sequence[str]) -> float:

@@ -15,7 +15,7 @@ from slowstep.judgement.comparison import FEWEST_PAIRS, ComparisonResult, Readin
 from slowstep.judgement.controls import moved_controls, uncovered_waits
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.missed import Compared, KnownOfRun, missed_for_refuting, missed_in_any_case, missed_in_memory
+from slowstep.judgement.missed import Compared, KnownOfRun, missed_for_refuting, missed_for_supporting
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
 from slowstep.judgement.run_facts import RunFacts, flops_of
@@ -221,9 +221,7 @@ def judge(
     if outcome is Outcome.REFUTED:
         missed = missed_for_refuting(compared, known)
     elif outcome is Outcome.SUPPORTED:
-        missed = missed_in_any_case(compared, known)
-        if prior.meaning is Meaning.DIAGNOSTIC:  # a limit that may lie higher
-            missed = missed or missed_in_memory(compared, known.reads)
+        missed = missed_for_supporting(compared, known)
     if missed:
         outcome, reason = Outcome.INCONCLUSIVE, missed
     if outcome is Outcome.SUPPORTED and result.reading is Reading.EQUAL:  # it reaches a lesser minimum effect
