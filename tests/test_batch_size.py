@@ -26,13 +26,13 @@ def batch(arm: Arm) -> int:
 def search(quick: Settings, tmp_path: Path) -> Search:
     """The search on a machine that holds batches up to `fits`, and trains them at `rate`, the last one beyond."""
 
-    def made(rate: dict[int, float], fits: int = 1000, find: bool = True) -> list[BatchSize]:
+    def made(rate: dict[int, float], fits: int = 1000, find: bool = True, noise: float = 0.001) -> list[BatchSize]:
         settings = override(quick, {"training_arguments.per_device_train_batch_size": 4, "budget.find_batch": find})
         truth = Truth(
             gain=lambda arm, purpose: rate[max((v for v in rate if v <= batch(arm)), default=4)] - 1,
             memory=lambda arm: batch(arm) * MIB,
             memory_limit=fits * MIB,
-            noise=0.001,
+            noise=noise,
         )
         loaded = Loaded(settings=settings, source="quick.yaml", places={})
         return find_batch(open_lab(loaded, tmp_path, "test", SimulatedMeasurer(truth, settings.budget)))
@@ -63,6 +63,14 @@ def test_a_run_that_is_too_large_is_told_the_smallest_that_does(search: Search) 
 
     assert [1, 2, 4, 8] == [s.value for s in tried]
     assert worth_having(tried, 0.05).value == 2
+
+
+def test_a_size_that_noise_flatters_is_not_worth_having(search: Search) -> None:
+    """All sizes are as fast, and pairs scatter by 40 %: whatever the largest estimate is, the run keeps its own."""
+    tried = search({4: 1.0}, noise=0.3)
+
+    assert max(s.ratio for s in tried if s.ratio) > 1.05
+    assert worth_having(tried, 0.05).value == 4
 
 
 def test_nothing_is_searched_unless_asked(search: Search) -> None:
