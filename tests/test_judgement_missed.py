@@ -52,6 +52,20 @@ def test_no_change_is_credited_with_what_equal_arms_differ_by(
     assert (found.outcome is Outcome.INCONCLUSIVE) == ("differs from itself" in found.reason)
 
 
+def test_launches_that_differ_are_seen_though_they_cancel(batch: Contrast) -> None:
+    """One launch of equal arms is 6 % faster and another 6 % slower, each in all its pairs. A gain of 6 % in a single
+    launch is no gain then, and it is where launches are alike."""
+    gained = [replace(p, launch=0) for p in pairs(around(0.06, noise=0.002, n=3))]
+    measured = record(gained, observed={"per_device_train_batch_size": 8})
+    by_launch = [(0, around(0.06, 0.002, 3)), (1, around(-0.06, 0.002, 3))]
+    differ = [replace(p, launch=launch) for launch, gains in by_launch for p in pairs(gains)]
+    alike = [replace(p, launch=i // 3) for i, p in enumerate(pairs(around(0.0, noise=0.002, n=6)))]
+
+    assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED] == [
+        judged(batch, measured, record(noise)).outcome for noise in (differ, alike)
+    ]
+
+
 @pytest.mark.parametrize(
     ("seen", "settled", "outcome"),
     [

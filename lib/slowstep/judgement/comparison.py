@@ -18,7 +18,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, limits, paired
+from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, largest_offset, limits, paired
 from slowstep.judgement.throughput import sides, works
 from slowstep.records import ComparisonRecord, Pair
 
@@ -86,14 +86,17 @@ def change_by_samples(pairs: Sequence[Pair]) -> Interval:
 
 
 def apart_from_itself(noise: ComparisonRecord | None) -> float:
-    """Return how far the equal arms of the A/A comparison lie apart, as a log-ratio; 0 if chance may have made that.
+    """Return how far the equal arms of the A/A comparison lie apart, in all or in a launch, as a log-ratio.
 
-    If chance has not, launches of this run differ by more than an interval allows for (`intervals.LAUNCH`).
+    It is 0 if chance may have made that. If not, launches of this run differ by more than an interval allows for
+    (`intervals.LAUNCH`).
     """
     if noise is None or len(noise.pairs) < FEWEST_PAIRS:
         return 0.0
-    effect = change(noise.pairs)
-    return 0.0 if effect.lower <= 0 <= effect.upper else abs(effect.mean)
+    ratios, launches = log_ratios(noise.pairs), launches_of(noise.pairs)
+    effect = paired(ratios, launches)
+    whole = 0.0 if effect.lower <= 0 <= effect.upper else abs(effect.mean)
+    return max(whole, largest_offset(ratios, launches))
 
 
 def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:

@@ -124,6 +124,18 @@ def refuting_half(sd: float, n: int) -> float:
     return math.hypot(_t(NOMINAL_P, n - 1) * sd / math.sqrt(n), _z(NOMINAL_P) * _spread(n, ()))
 
 
+def largest_offset(values: Sequence[float], launches: Sequence[Hashable]) -> float:
+    """Return how far a launch of equal arms lies from 0, as a log-ratio; 0 if scatter and `LAUNCH` may make that."""
+    found = [np.array([v for v, own in zip(values, launches, strict=True) if own == launch]) for launch in {*launches}]
+    freedom = len(values) - len(found)
+    if freedom < 1:
+        return 0.0
+    scatter = math.sqrt(sum(float(((each - each.mean()) ** 2).sum()) for each in found) / freedom)
+    known, offset = _t(NOMINAL_P, freedom) * scatter, _z(NOMINAL_P) * _spread(1, ())
+    means = [(abs(float(each.mean())), math.hypot(known / math.sqrt(len(each)), offset)) for each in found]
+    return max((mean for mean, allowed in means if mean > allowed), default=0.0)
+
+
 def launches_weigh(values: Sequence[float], launches: Sequence[Hashable], share: float) -> bool:
     """Return whether the launches' part of an interval is wider than a `share` of what scatter alone makes of it.
 

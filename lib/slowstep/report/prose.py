@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.investigation.results import Baseline
+from slowstep.judgement.comparison import apart_from_itself
 from slowstep.judgement.nodes import NODE, against_first
 from slowstep.judgement.observed_sizes import loaders_of_step
 from slowstep.judgement.suspects import Suspect
@@ -13,7 +15,7 @@ from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
@@ -180,8 +182,9 @@ def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
         pairs = "1 pair" if read.n == 1 else f"{read.n} pairs"
         return f"How far it differs from itself can't be told from {pairs}."
     told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"
-    if not read.lower <= 0 <= read.upper:
-        told = "its launches differ by more than an interval allows for, so no gain or loss of that size is believed"
+    if apart := apart_from_itself(baseline.record):
+        by = percentage(math.expm1(apart))
+        told = f"its launches differ by {by}, more than intervals allow for, and no gain of that size is believed"
     return (
         f"Measured against itself it differs by {span(read)}: these {read.n} pairs could show an effect of "
         f"{percent(seen)} or more, and the minimum effect asked for is {percent(1 + minimum_effect)}; {told}."
