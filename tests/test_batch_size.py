@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from slowstep.factors import Arm
 from slowstep.investigation import BatchSize, open_investigation, open_lab, worth_having
 from slowstep.investigation.batch_size import find_batch
+from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.settings import Loaded, Settings, override
 
@@ -63,6 +65,15 @@ def test_a_run_that_is_too_large_is_told_the_smallest_that_does(search: Search) 
 
     assert [1, 2, 4, 8] == [s.value for s in tried]
     assert worth_having(tried, 0.05).value == 2
+
+
+def test_a_size_that_noise_flatters_is_not_worth_having(search: Search) -> None:
+    """The estimate of eight is half as much again, and its comparison is undecided: the run keeps its own."""
+    own, *others = search({4: 1.0, 8: 1.5, 16: 1.52})
+    open_ones = [replace(s.measured, verdict=replace(s.measured.verdict, outcome=Outcome.INCONCLUSIVE)) for s in others]
+    tried = [own, *(replace(s, measured=one) for s, one in zip(others, open_ones, strict=True))]
+
+    assert worth_having(tried, 0.05).value == 4
 
 
 def test_nothing_is_searched_unless_asked(search: Search) -> None:

@@ -238,6 +238,21 @@ def test_a_condition_is_told_with_the_change(supported: Callable[..., Measured])
     assert "can be set as it is" not in text
 
 
+def test_a_gain_below_the_minimum_effect_is_not_told_as_none(supported: Callable[..., Measured]) -> None:
+    """+3 % [1, 4] is refuted as a gain of 5 %, beside another level that helps and beside none."""
+    measured = replace(supported(0.2, 0, optim="sgd").verdict, outcome=Outcome.SUPPORTED)
+    effect = replace(measured.effect, mean=0.03, lower=0.01, upper=0.04)
+    small = replace(measured, name="optim=other", outcome=Outcome.REFUTED, effect=effect)
+    none = replace(small, name="optim=third", effect=replace(effect, mean=0.0, lower=-0.03, upper=0.03))
+    alone, beside = (str(conclusion("Compute", v)) for v in ([small, none], [measured, small, none]))
+
+    for text in (alone, beside):
+        assert "A gain, but below the minimum effect: optim=other" in text
+        assert "No gain" not in text
+    assert "Not the cause: optim=third" in alone
+    assert "Below the minimum effect: optim=third" in beside
+
+
 @pytest.mark.parametrize(
     ("never", "level"),
     [

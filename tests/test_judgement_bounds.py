@@ -69,6 +69,27 @@ def test_padding_brings_at_most_the_padding() -> None:
     assert 1.0 == ratio("padding", "max_length", padding=25)
 
 
+def test_padding_refutes_by_the_batches_of_an_epoch_and_not_of_a_few_blocks() -> None:
+    """The blocks met 3 % of padding. Long texts that come in one batch of forty make it 40 % of the epoch's positions,
+    and where nobody knows the epoch, they may. Rows that are all full have no such batches."""
+    job = SIZES | {"epoch_steps": 100}
+    alike, long, unknown, full = (
+        bound("padding", facts(padding=padding, observed=seen), "longest", None)
+        for padding, seen in (
+            (3, job | {"epoch_padded_tokens": 100 * 8 * 103}),
+            (3, job | {"epoch_padded_tokens": 100 * 8 * 170}),
+            (3, SIZES),
+            (0, SIZES),
+        )
+    )
+
+    assert (1.04, True) == (pytest.approx(alike.ratio, abs=0.01), alike.suffices)
+    assert (1.71, True) == (pytest.approx(long.ratio, abs=0.04), long.suffices)
+    assert (1.04, False) == (pytest.approx(unknown.ratio, abs=0.01), unknown.suffices)
+    assert (1.01, True) == (pytest.approx(full.ratio, abs=0.01), full.suffices)
+    assert not bound("sampling", facts(padding=3, observed=SIZES), "group_by_length", None).suffices
+
+
 def test_padding_of_an_unknown_model_has_no_bound() -> None:
     """Attention over padding is quadratic, and how much that is nobody can say without the model's sizes."""
     assert bound("padding", facts(padding=25), "longest", None) is None

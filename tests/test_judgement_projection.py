@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from simulated import block
 from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project, unknown
-from slowstep.judgement.run_facts import periodic_event_shares
-from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
+from slowstep.judgement.run_facts import baseline_facts, periodic_event_shares
+from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, Steps, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.settings.command import Command, Seen, Surveyed
 from slowstep.wording.words import change_of_job, counted, duration, hours
@@ -373,3 +374,45 @@ def test_a_job_on_fewer_devices_pays_for_fewer(left: int, cost: float, job: Sett
 def test_each_device_is_paid_for_once(observed: dict[str, object], paid: int, job: Settings) -> None:
     """One process may train on several devices, and several processes on one."""
     assert project(job, measured(*EVEN_BLOCKS, **observed), None).devices == paid
+
+
+@pytest.mark.parametrize(("nodes", "paid"), [([2, 2], 2), ([2, 0], 1), ([], 1)])
+def test_each_host_is_paid_for_where_training_runs_on_its_processor(nodes: list[int], paid: int, job: Settings) -> None:
+    """Two hosts for an hour cost twice what one does, whether they have a GPU or not."""
+    command = Command(words=[], python="", arguments=["train.py"], folder="/", nodes=nodes, processes=sum(nodes))
+    found = project(replace(job, command=command), measured(*EVEN_BLOCKS, device="cpu", world_size=sum(nodes)), None)
+
+    assert found.devices == paid
+
+
+def test_a_job_whose_stalls_are_few_may_take_longer(job: Settings) -> None:
+    """Three waits of 10 s in 1,800 steps of 0.1 s are a seventh of the time, and may as well come twice as often.
+
+    The interval holds that. Waits that are even, or as many as leave no doubt, widen it by little.
+    """
+    few, many, even = (np.full(1800, 0.0) for _ in range(3))
+    few[[100, 700, 1500]] = 10.0
+    many[np.random.default_rng(0).choice(1800, 100, replace=False)] = 0.3
+    even += 30 / 1800
+    wider = []
+    for waits in (few, many, even):
+        steps = Steps(position=[8 * i for i in range(1800)], phases={"data": list(waits), "forward": [0.1] * 1800})
+        trial = replace(STARTED, steps=[steps], observed={})
+        known = baseline_facts(ComparisonRecord(baseline=trial, treatment=STARTED, pairs=EVEN.pairs), [steps])
+        found = project(job, EVEN, None, stalls_at_most=known.stalls_at_most)
+        wider.append(found.high / found.seconds - 1)
+
+    assert wider[0] > 0.15
+    assert wider[1] < 0.1
+    assert wider[2] < 0.04
+
+
+def test_a_job_that_evaluates_at_length_is_known_as_well_as_its_evaluations(job: Settings) -> None:
+    """Three of 80 to 120 s each make the job take a minute more or less, however even its steps are."""
+    scatter, even = (
+        project(job, EVEN, EventRecord(seconds={"evaluate": seconds}))
+        for seconds in ([100.0, 80.0, 120.0], [100.0, 100.0, 100.0])
+    )
+
+    assert scatter.seconds == pytest.approx(even.seconds)
+    assert scatter.high - even.high == even.low - scatter.low == pytest.approx(60.0)

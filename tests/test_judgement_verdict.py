@@ -113,6 +113,21 @@ def test_a_gain_that_may_be_too_small_is_told_as_a_gain(tokenize: Contrast) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("gain", "words"),
+    [
+        (0.055, "and the estimate reaches the minimum effect of +5.0 %"),
+        (0.2, "the whole interval lies above the minimum effect of +5.0 %"),
+        (0.03, "; there is a gain, and it is smaller"),
+    ],
+)
+def test_an_estimate_is_not_told_as_what_is_sure(batch: Contrast, gain: float, words: str) -> None:
+    """Of +6 % [4, 8] nobody knows that it reaches 5 %, and +3 % [1, 4] is refuted and no proof of no effect."""
+    measured = record(pairs(around(gain, noise=0.004, n=12)), observed={"per_device_train_batch_size": 8})
+
+    assert words in judged(batch, measured).reason
+
+
 def test_two_pairs_support_nothing(tokenize: Contrast) -> None:
     """A comparison that broke off before the first look is inconclusive, however clear it looks."""
     found = judged(tokenize, took([0.5, 0.5]))
@@ -494,6 +509,17 @@ def test_many_hypotheses_need_stronger_evidence() -> None:
     assert (True, False) == tuple(
         StopRule(max_pairs=12, minimum_effect=MINIMUM, comparisons=n).met(likely) for n in (1, 20)
     )
+
+
+def test_three_pairs_that_agree_are_no_proof_among_many_hypotheses() -> None:
+    """Blocks of equal arms at two speeds agree on the same gain in one comparison of 64. It is one of many that do."""
+    three, five = (pairs(around(0.2, noise=0.001, n=n)) for n in (3, 5))
+
+    ends = [
+        [StopRule(max_pairs=30, minimum_effect=MINIMUM, comparisons=m).met(p) for m in (1, 12)] for p in (three, five)
+    ]
+    assert [[True, False], [True, True]] == ends
+    assert [True, False] == [change(p).p * 12 > NOMINAL_P for p in (three, five)]
 
 
 def verdict(name: str, p: float, outcome: Outcome = Outcome.SUPPORTED) -> Verdict:

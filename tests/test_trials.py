@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +33,7 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
+from slowstep.measure.turns import firsts
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes.cpu_times import CpuTimes
 from slowstep.records import Block, ComparisonRecord, Memory, Pair, Status, TrialRecord, Work, identity
@@ -73,10 +74,9 @@ def test_order_comes_from_the_recorded_seed(measurer: LocalMeasurer, arm: Make, 
     with LocalMeasurer(replace(budget, seed=1), measurer.logs) as other:
         elsewhere = compare(other, arm(w.Tiny), arm(w.Twin), pairs=1)
 
-    draw = random.Random(record.seed)
-    firsts = [pair.first for pair in record.pairs]
-    assert [("baseline", "treatment")[draw.choice((0, 1))] for _ in range(6)] == firsts
-    assert firsts == [pair.first for pair in again.pairs]
+    found = [pair.first for pair in record.pairs]
+    assert [("baseline", "treatment")[side] for side in islice(firsts(record.seed), 6)] == found
+    assert found == [pair.first for pair in again.pairs]
     assert record.seed == again.seed != elsewhere.seed
 
 
@@ -119,8 +119,8 @@ def test_comparisons_together_share_the_blocks_of_the_baseline(measurer: LocalMe
     blocks = [p.baseline for p in records[0].pairs] + [p.treatment for record in records for p in record.pairs]
     assert measured == pytest.approx(sum(block.seconds for block in blocks))
     for record in records:
-        draw = random.Random(record.seed)
-        assert [("baseline", "treatment")[draw.choice((0, 1))] for _ in range(4)] == [p.first for p in record.pairs]
+        drawn = [("baseline", "treatment")[side] for side in islice(firsts(record.seed), 4)]
+        assert drawn == [p.first for p in record.pairs]
 
 
 @pytest.fixture

@@ -231,9 +231,9 @@ class Evidence:
         facts = replace(
             facts,
             periodic_events=periodic_event_shares(self.settings, facts.blocks, self.events),
-            peak_flops=self.peak.most * devices(record.baseline) if self.peak else None,
+            peak_flops=self.peak.most * devices(record.baseline, self.settings.on_nodes) if self.peak else None,
             other_peaks={
-                dtype: peak.most * devices(record.baseline)
+                dtype: peak.most * devices(record.baseline, self.settings.on_nodes)
                 for dtype, what in self._other_peaks().items()
                 if (peak := self.read(what))
             },
@@ -344,7 +344,7 @@ class Evidence:
         """
         if unlike_the_job(facts):
             return None
-        return project(settings, self.noise, self.events, change, stalls=facts.stalls_beyond_blocks)
+        return project(settings, self.noise, self.events, change, facts.stalls_beyond_blocks, facts.stalls_at_most)
 
     @cached_property
     def stall_samples(self) -> float:
@@ -420,7 +420,8 @@ class Evidence:
         facts, record = self.baseline.facts, change.record
         same = not of_arithmetic or self._data_sheet is not None  # a data sheet's is that of the fastest arithmetic
         peak = facts.peak_flops if same else facts.other_peaks.get(dtype)
-        return peak and peak * devices(record.treatment) / devices(record.baseline)
+        of_change = devices(record.treatment, change.contrast.treatment.settings.on_nodes)
+        return peak and peak * of_change / devices(record.baseline, self.settings.on_nodes)
 
     def _product_rate(self, settings: Settings, most: float | None) -> float | None:
         """Return the FLOP/s that large products reach on the host (`RunFacts.product_rate`), from the most they may."""

@@ -17,7 +17,7 @@ from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import ComparisonRecord, Memory
 from slowstep.text.shown import Shown
 
@@ -70,7 +70,7 @@ class Baseline:
         rate, flops = self.facts.throughput.useful_tokens_per_second, self.facts.flops
         if rate is None or flops is None or self.peak is None:
             return None
-        return rate * flops.needed / (self.peak.tflops * 1e12 * devices(self.record.baseline))
+        return rate * flops.needed / (self.peak.tflops * 1e12 * devices(self.record.baseline, self.facts.on_nodes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +94,20 @@ class BatchSize:
     """True if it ran out of memory."""
     measured: Measured | None = None
 
+    @property
+    def is_decided(self) -> bool:
+        """Return whether its comparison shows how fast it is beside the run's own; True for that itself."""
+        return self.measured is None or self.measured.verdict.outcome is not Outcome.INCONCLUSIVE
+
 
 def worth_having(tried: Sequence[BatchSize], minimum_effect: float) -> BatchSize | None:
-    """Return the smallest size within the minimum effect of the fastest; None if none could be trained."""
-    best = max((s.ratio for s in tried if s.ratio is not None), default=0.0)
-    close = [s for s in tried if s.ratio is not None and s.ratio * (1 + minimum_effect) >= best]
+    """Return the smallest size within the minimum effect of the fastest; None if none could be trained.
+
+    A size whose gain is undecided may be the fastest by chance, and counts as neither.
+    """
+    known = [s for s in tried if s.ratio is not None and s.is_decided]
+    best = max((s.ratio for s in known), default=0.0)
+    close = [s for s in known if s.ratio * (1 + minimum_effect) >= best]
     return min(close, key=lambda s: s.value, default=None)
 
 

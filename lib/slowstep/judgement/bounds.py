@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slowstep.judgement.flops import ALLOWANCE
+from slowstep.judgement.observed_sizes import positions_of_sample
 from slowstep.judgement.operators import ATTENTION_OPERATORS, PRODUCTS, share_of, trust
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import speed_up
@@ -272,7 +273,7 @@ def _cpu_only(known: Callable[[RunFacts, Asked], Bound]) -> Callable[[RunFacts, 
 
 
 def _padding(facts: RunFacts, asked: Asked) -> Bound | None:
-    useful = facts.throughput.useful_share
+    useful, whole_epoch = _useful(facts)
     if useful is None:
         return None
     if asked.value == "max_length":
@@ -288,7 +289,21 @@ def _padding(facts: RunFacts, asked: Asked) -> Bound | None:
         f"{percentage(1 - useful)} of the computed positions are padding, and attention among them is quadratic "
         f"({percentage(facts.flops.attention_share)} of the FLOPs, three times that allowed for its time)"
     )
-    return Bound(ratio=speed_up(share) / useful, why=why)
+    return Bound(ratio=speed_up(share) / useful, why=why, suffices=whole_epoch)
+
+
+def _useful(facts: RunFacts) -> tuple[float | None, bool]:
+    """Return the least share of the positions, 0 to 1, that is useful, and whether it is that of a whole epoch.
+
+    Of the batches of an epoch the blocks see a few, and the others may be far longer: one long text in a hundred makes
+    a third of all positions padding. Where the positions of an epoch are known, they count. Rows that are all full in
+    the blocks are taken to be so everywhere.
+    """
+    seen, rates = facts.throughput.useful_share, facts.throughput
+    positions = positions_of_sample(facts.observed)
+    if seen is None or not positions:
+        return seen, seen == 1.0
+    return min(seen, rates.useful_tokens_per_second / rates.samples_per_second / positions), True
 
 
 def _positions(facts: RunFacts, asked: Asked) -> Bound | None:
@@ -311,7 +326,7 @@ def _quadratic(facts: RunFacts) -> float | None:
 
 
 def _attention(facts: RunFacts, asked: Asked) -> Bound | None:
-    useful = facts.throughput.useful_share
+    useful, whole_epoch = _useful(facts)
     if facts.flops is None or useful is None or asked.value > int(facts.observed.get("max_length") or 0):
         return None
     share = _quadratic(facts)
@@ -319,7 +334,7 @@ def _attention(facts: RunFacts, asked: Asked) -> Bound | None:
         f"per useful token only padding ({percentage(1 - useful)} of positions) and the quadratic part of attention "
         f"({percentage(facts.flops.attention_share)} of the FLOPs, three times that allowed for its time) can shrink"
     )
-    return Bound(ratio=speed_up(share) / useful, why=why)
+    return Bound(ratio=speed_up(share) / useful, why=why, suffices=whole_epoch)
 
 
 def _lora_rank(facts: RunFacts, asked: Asked) -> Bound | None:

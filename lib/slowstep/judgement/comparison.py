@@ -18,9 +18,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, limits, paired
+from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, largest_offset, limits, paired
 from slowstep.judgement.throughput import sides, works
-from slowstep.records import Pair
+from slowstep.records import ComparisonRecord, Pair
 
 LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)
 """The looks: numbers of pairs after which the comparison may be decided."""
@@ -76,6 +76,27 @@ def launches_of(pairs: Sequence[Pair]) -> list[int]:
 def change(pairs: Sequence[Pair]) -> Interval:
     """Return the effect of the treatment, as a log-ratio with its interval."""
     return paired(log_ratios(pairs), launches_of(pairs))
+
+
+def change_by_samples(pairs: Sequence[Pair]) -> Interval:
+    """Return the effect of the treatment on samples a second, as a log-ratio with its interval."""
+    samples = np.array([[block.work.samples for block in side] for side in sides(pairs)], dtype=float)
+    before, after = samples / _seconds(pairs)
+    return paired(np.log(after / before), launches_of(pairs))
+
+
+def apart_from_itself(noise: ComparisonRecord | None) -> float:
+    """Return how far the equal arms of the A/A comparison lie apart, in all or in a launch, as a log-ratio.
+
+    It is 0 if chance may have made that. If not, launches of this run differ by more than an interval allows for
+    (`intervals.LAUNCH`).
+    """
+    if noise is None or len(noise.pairs) < FEWEST_PAIRS:
+        return 0.0
+    ratios, launches = log_ratios(noise.pairs), launches_of(noise.pairs)
+    effect = paired(ratios, launches)
+    whole = 0.0 if effect.lower <= 0 <= effect.upper else abs(effect.mean)
+    return max(whole, largest_offset(ratios, launches))
 
 
 def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:

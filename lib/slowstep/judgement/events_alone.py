@@ -19,6 +19,8 @@ class Alone:
     """The mean of the later ones; of the first, where there are no later ones."""
     most: float
     """The longest of these."""
+    least: float
+    """The shortest of these."""
 
 
 def measured_alone(run: Run, events: EventRecord | None, event: str) -> Alone | None:
@@ -31,4 +33,4 @@ def measured_alone(run: Run, events: EventRecord | None, event: str) -> Alone | 
     whole = [of_whole(run, took, seen, once) for took, once in zip(seconds, fixed, strict=True)]
     later = whole[1:] or whole
     mean = sum(later) / len(later)
-    return Alone(once=max(0.0, whole[0] - mean), mean=mean, most=max(later))
+    return Alone(once=max(0.0, whole[0] - mean), mean=mean, most=max(later), least=min(later))

@@ -29,6 +29,14 @@ NOMINAL_P = 0.011
 LAUNCH = 0.01
 """Standard deviation of the speed of launches, as a natural logarithm, that an interval allows for."""
 
+FIRST_LOOK = 3
+"""The pairs of the first look."""
+
+EACH_PAIR = 0.25
+"""The least factor by which one pair more lowers a p, from the first look on. Blocks may come at two speeds (clocks, or
+a stall in one of two). A pair of equal arms then shows the same large gain with a chance of a quarter, and three in
+a row agree by luck. Their p would outlast any correction for the number of comparisons."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
@@ -84,7 +92,7 @@ def paired(values: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = 
         return interval(values, p)
     spread = _spread(len(values), launches)
     median, (mean, lower, upper) = _narrower(values, p, spread)
-    chance = _chance(_median if median else _mean, values, spread)
+    chance = max(_chance(_median if median else _mean, values, spread), _least_chance(len(values)))
     return Interval(mean=mean, lower=lower, upper=upper, p=chance, n=len(values), median=median)
 
 
@@ -114,6 +122,18 @@ def expected_half(values: Sequence[float], launches: Sequence[Hashable], n: int,
 def refuting_half(sd: float, n: int) -> float:
     """Return half the interval of the mean of `n` pairs of one launch whose log-ratios scatter by `sd`."""
     return math.hypot(_t(NOMINAL_P, n - 1) * sd / math.sqrt(n), _z(NOMINAL_P) * _spread(n, ()))
+
+
+def largest_offset(values: Sequence[float], launches: Sequence[Hashable]) -> float:
+    """Return how far a launch of equal arms lies from 0, as a log-ratio; 0 if scatter and `LAUNCH` may make that."""
+    found = [np.array([v for v, own in zip(values, launches, strict=True) if own == launch]) for launch in {*launches}]
+    freedom = len(values) - len(found)
+    if freedom < 1:
+        return 0.0
+    scatter = math.sqrt(sum(float(((each - each.mean()) ** 2).sum()) for each in found) / freedom)
+    known, offset = _t(NOMINAL_P, freedom) * scatter, _z(NOMINAL_P) * _spread(1, ())
+    means = [(abs(float(each.mean())), math.hypot(known / math.sqrt(len(each)), offset)) for each in found]
+    return max((mean for mean, allowed in means if mean > allowed), default=0.0)
 
 
 def launches_weigh(values: Sequence[float], launches: Sequence[Hashable], share: float) -> bool:
@@ -169,6 +189,11 @@ def _spread(n: int, launches: Sequence[Hashable]) -> float:
     """Return the standard deviation that launches leave in the mean of `n` pairs, each made in two launches."""
     shares = [count / n for count in Counter(launches).values()] or [1.0]
     return LAUNCH * math.sqrt(2 * sum(share**2 for share in shares))
+
+
+def _least_chance(n: int) -> float:
+    """Return the p below which `n` pairs show nothing, however well they agree."""
+    return NOMINAL_P * EACH_PAIR ** (n - FIRST_LOOK)
 
 
 def _chance(limits_at: Callable[[np.ndarray, float, float], Limits], values: np.ndarray, spread: float) -> float:

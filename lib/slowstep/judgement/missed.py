@@ -1,22 +1,30 @@
-"""What the pairs of a comparison did not meet, and the run does: stalls that come rarely, and reads from disk.
+"""What a comparison does not tell, though its interval does.
 
-Pairs that missed it refute no change that acts there.
+Its pairs missed what the run does rarely, stalls and reads from disk, and refute no change that acts there. Or equal
+arms were told apart by as much.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slowstep.factors import Contrast
-from slowstep.judgement.comparison import ComparisonResult
+from slowstep.factors import Contrast, Meaning
+from slowstep.judgement.comparison import ComparisonResult, apart_from_itself, change_by_samples
 from slowstep.judgement.first_reads import FirstReads
+from slowstep.judgement.losses import DATA
+from slowstep.judgement.observed_sizes import positions_of_sample
 from slowstep.judgement.run_facts import MAY_STALL
 from slowstep.judgement.suspects import LITTLE
-from slowstep.judgement.throughput import sides, speed_up, works
-from slowstep.records import PHASES, ComparisonRecord, Pair
+from slowstep.judgement.throughput import sides, speed_up, throughput, works
+from slowstep.judgement.timeline import NOTICED
+from slowstep.records import PHASES, Block, ComparisonRecord
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import phase_named
+
+OF_LENGTH = {*DATA} - {"cached_batches"}
+"""The facts that decide how long batches are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +34,7 @@ class KnownOfRun:
     stalls: Mapping[str, float] = field(default_factory=dict)
     """The phases in which the baseline stalls now and then, each with its share of the baseline's time, 0 to 1."""
     noise: ComparisonRecord | None = None
-    """The A/A comparison. Where its own losses differ, an exact change may have other losses, too."""
+    """The A/A comparison. What it shows of equal arms, as other losses or another speed, no change has to have made."""
     reads: FirstReads | None = None
     """A wait for files that later launches found in memory; None if there is none."""
 
@@ -36,7 +44,7 @@ class Compared:
     """A comparison as a rule sees it that asks what its pairs missed."""
 
     contrast: Contrast
-    pairs: Sequence[Pair]
+    record: ComparisonRecord
     result: ComparisonResult
     minimum: float
     """The minimum effect: 0.05 for 5 %."""
@@ -48,11 +56,92 @@ class Compared:
 def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
     """Return why these pairs do not refute the change, though their interval does; an empty text if they do."""
     return (
-        _stalls_removed(compared) or _stalls_not_met(compared, known.stalls) or missed_in_memory(compared, known.reads)
+        _missed_in_any_case(compared, known)
+        or _still_starting(compared)
+        or _long_batches_not_met(compared)
+        or _stalls_removed(compared)
+        or _stalls_not_met(compared, known.stalls)
+        or _missed_in_memory(compared, known.reads)
     )
 
 
-def missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
+def missed_for_supporting(compared: Compared, known: KnownOfRun) -> str:
+    """Return why these pairs do not support the change, though their interval does; an empty text if they do."""
+    missed = _missed_in_any_case(compared, known) or _stalls_added(compared)
+    if compared.contrast.meaning is Meaning.DIAGNOSTIC:  # a limit that may lie higher
+        return missed or _missed_in_memory(compared, known.reads)
+    return missed
+
+
+def _missed_in_any_case(compared: Compared, known: KnownOfRun) -> str:
+    """Return why these pairs neither support nor refute the change, though their interval does; empty if they do."""
+    return _differs_as_much(compared, known.noise) or _unlike_samples(compared)
+
+
+def _still_starting(compared: Compared) -> str:
+    """Return that the pairs met a start of the changed run that most of the job is without; empty if not."""
+    again, median = compared.record.treatment.observed.get("recompilations"), compared.result.median_ratio
+    if not compared.record.treatment.settled:
+        return "the changed run's steps were still becoming faster when its blocks began, and may have gone on so"
+    if again and median >= 1 + compared.minimum:
+        return (
+            f"it was compiled anew {again} times by the end, and the median step shows {percent(median)}: once all "
+            "shapes are known, the job may be as fast as that"
+        )
+    return ""
+
+
+def _long_batches_not_met(compared: Compared) -> str:
+    """Return that the change acts on how long batches are, and these pairs met shorter ones than an epoch has."""
+    blocks, whole = sides(compared.record.pairs)[0], positions_of_sample(compared.record.baseline.observed)
+    positions = [block.work.padded_tokens for block in blocks]
+    if not (whole and all(positions) and compared.contrast.expects.keys() & OF_LENGTH):
+        return ""
+    met = sum(positions) / sum(block.work.samples for block in blocks)
+    if compared.result.effect.high * whole / met < 1 + compared.minimum:
+        return ""
+    return (
+        f"these pairs met {met:.0f} positions a sample, and an epoch has {whole:.0f}: they met too few of the long "
+        "batches, on which the change acts most"
+    )
+
+
+def _unlike_samples(compared: Compared) -> str:
+    """Return that the arms met samples of unlike lengths, and that these decide; empty if they did not.
+
+    It is so where batches are grouped by length, and a few of them are all long. What is cut off makes samples shorter
+    for good, and is no such matter.
+    """
+    each = [throughput(side) for side in sides(compared.record.pairs)]
+    if any(one.useful_tokens_per_second is None or one.cut_share is None for one in each):
+        return ""
+    before, after = (one.useful_tokens_per_second / one.samples_per_second for one in each)
+    least, effect = math.log1p(compared.minimum), compared.result.effect
+    if abs(each[0].cut_share - each[1].cut_share) > NOTICED or abs(math.log(after / before)) < least:
+        return ""
+    by_samples = change_by_samples(compared.record.pairs)
+    if by_samples.upper < least if effect.upper < least else by_samples.lower > 0:
+        return ""
+    return (
+        f"the arms met samples of unlike lengths ({before:.0f} and {after:.0f} useful tokens each), and by samples the "
+        f"change is {percent(by_samples.ratio)}: what it is over an epoch, these blocks don't tell"
+    )
+
+
+def _differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
+    """Return that the run differs from itself by as much as decides here; empty if it does not."""
+    apart, effect, least = apart_from_itself(noise), compared.result.effect, math.log1p(compared.minimum)
+    if effect.upper < least:
+        decides, may = effect.upper + apart >= least, "hide a gain"
+    else:
+        decides, may = effect.lower <= apart, "be all of this gain"
+    if not (apart and decides):
+        return ""
+    by = percentage(math.expm1(apart))
+    return f"the run differs from itself by {by} without any change (A/A), beyond chance, which may {may}"
+
+
+def _missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
     """Return that the change acts on a wait for files which these pairs found in memory; empty if it does not."""
     if reads is None or not compared.contrast.acts_on(reads.phase):
         return ""
@@ -67,11 +156,23 @@ def missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
 def _stalls_removed(compared: Compared) -> str:
     """Return that the change shortens waits which few pairs met, so that the median pair hides its gain."""
     result = compared.result
-    if not (result.effect.median and _fewer_stalls(compared.pairs, compared.minimum)):
+    if not (result.effect.median and _fewer_stalls(*sides(compared.record.pairs), compared.minimum)):
         return ""
+    return f"{_median_and_whole(result)}, since waits of the run grow shorter: they come too rarely for these pairs"
+
+
+def _stalls_added(compared: Compared) -> str:
+    """Return that the changed run stalls in a few pairs, so that the median pair hides what the change costs."""
+    before, after = sides(compared.record.pairs)
+    if not (compared.result.effect.median and _fewer_stalls(after, before, compared.minimum)):
+        return ""
+    return f"{_median_and_whole(compared.result)}, since the changed run waits for long in a few of these pairs"
+
+
+def _median_and_whole(result: ComparisonResult) -> str:
     return (
         f"the median pair shows {percent(result.effect.ratio)}, and over all the time measured the change is "
-        f"{percent(result.total_ratio)}, since waits of the run grow shorter: they come too rarely for these pairs"
+        f"{percent(result.total_ratio)}"
     )
 
 
@@ -91,9 +192,8 @@ def _stalls_not_met(compared: Compared, stalls: Mapping[str, float]) -> str:
     )
 
 
-def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
-    """Return whether the change takes away waits worth the minimum effect, over all the time measured."""
-    before, after = sides(pairs)
+def _fewer_stalls(before: Sequence[Block], after: Sequence[Block], minimum: float) -> bool:
+    """Return whether `after` is without waits worth the minimum effect, over all the time measured."""
     work = works(before, after)
 
     def seconds_per_work(side: int, phases: Sequence[str]) -> float:

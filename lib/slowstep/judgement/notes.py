@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import STALL, ComparisonResult
-from slowstep.judgement.course import Course
+from slowstep.judgement.course import LEAST, Course, courses
 from slowstep.judgement.disturbed import disturbances
 from slowstep.judgement.throughput import samples_per_step, seconds_per_sample, sides
 from slowstep.records import Block, ComparisonRecord, TrialRecord
 from slowstep.text.numbers import percent, percentage
+from slowstep.text.phases import phase_named
 
 LATE_SECONDS = 2.0
 """The seconds by which a start may be later without a note."""
@@ -36,6 +37,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
             "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
             f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
+    notes += _growth_notes(record) if read.effect.lower > 0 else []
     notes += _loss_notes(record, exact)
     notes += _start_notes(record, read.effect.ratio)
     if not (record.baseline.settled and record.treatment.settled):
@@ -73,6 +75,18 @@ def passing(one: Course) -> str:
         f"what costs there falls by itself, by {by} {over if one.epoch else along}, so this holds for the beginning of "
         "the training"
     )
+
+
+def _growth_notes(record: ComparisonRecord) -> list[str]:
+    """Return the notes on phases that grow as the changed run trains on, and do not without the change."""
+    before = {one.phase for one in courses(record.baseline.steps, LEAST) if one.grows}
+    grow = [one for one in courses(record.treatment.steps, LEAST) if one.grows and not one.once]
+    return [
+        f"{phase_named(one.phase)} takes longer the further the changed run has trained (its steps grew by "
+        f"{percentage(one.change - 1)} in {one.steps:,} steps), so the gain holds for the beginning alone"
+        for one in grow
+        if one.phase not in before
+    ]
 
 
 def _loss_notes(record: ComparisonRecord, exact: bool) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from slowstep.judgement.comparison import FEWEST_PAIRS, launches_of
 from slowstep.judgement.events_alone import measured_alone
@@ -39,7 +40,10 @@ NEGLIGIBLE = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """Seconds by part and in all. The interval holds the spread of the blocks, and that a job is a single launch."""
+    """Seconds by part and in all.
+
+    The interval holds the spread of blocks, stalls and events, and that a job is a single launch.
+    """
 
     parts: dict[str, float]
     seconds: float
@@ -63,13 +67,13 @@ class Projection:
         return None if self.price_per_hour is None else seconds / 3600 * self.price_per_hour * self.devices
 
 
-def devices(trial: TrialRecord) -> int:
-    """Return the number of devices that a trial trains on. A host counts as one.
+def devices(trial: TrialRecord, on_nodes: Sequence[int] = ()) -> int:
+    """Return the number of devices that a trial trains on; a host counts as one. `on_nodes` are its ranks on each node.
 
     A process may train on several, and several processes on one. In records that do not tell it each process has one.
     """
     if trial.observed.get("device") != "cuda":
-        return 1
+        return max(1, sum(ranks > 0 for ranks in on_nodes))
     return int(trial.observed.get("devices") or ranks_of(trial.observed))
 
 
@@ -98,6 +102,7 @@ def project(
     events: EventRecord | None,
     change: ComparisonRecord | None = None,
     stalls: float = 1.0,
+    stalls_at_most: tuple[float, float] = (1.0, 1.0),
 ) -> Projection | None:
     """Return the job of `settings.job` at the baseline's speed, measured in `noise`.
 
@@ -106,6 +111,7 @@ def project(
     With a `change` this is the job after the change: at the baseline's speed, times the change that those pairs
     measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls`
     is the factor by which steps are longer on the mean once stalls count that the blocks of `noise` did not meet.
+    `stalls_at_most` are those by which they may be shorter and longer still, as stalls are known.
     Where `job.samples` is not given, an epoch is that of the trials' data. Steps, saves and evaluations are counted for
     the same epoch.
     """
@@ -116,7 +122,11 @@ def project(
         assumed.append(f"of the {several} loaders that a step draws from, that ends an epoch whose samples are counted")
     job, trial = settings.job, change.treatment if change else noise.baseline
     mean, half = (stalls * x for x in _pace_of_job(job.samples, noise))
-    pace = _after(change, mean, half) if change else _Pace(mean=mean, low=max(0.0, mean - half), high=mean + half)
+    below, above = (math.hypot(half / mean, factor - 1) for factor in stalls_at_most)
+    if change:
+        pace = _after(change, mean, below, above)
+    else:
+        pace = _Pace(mean=mean, low=mean * max(0.0, 1 - below), high=mean * (1 + above))
     blocks = [p.treatment for p in (change or noise).pairs]
     per_step = samples_per_step(blocks)
     steps = math.ceil(_steps_of_epoch(settings, trial, per_step) * job.epochs)
@@ -124,7 +134,7 @@ def project(
     training = samples * pace.mean
     by_event = _seconds_of_events(settings, blocks, events, steps)
     parts = start_of(trial, per_step * pace.mean) | {"training steps": training}
-    parts |= {NAMES[event]: seconds for event, seconds in by_event.items()}
+    parts |= {NAMES[event]: seconds.mean for event, seconds in by_event.items()}
     observed = noise.baseline.observed  # the pace comes from there
     after = seconds_after_epoch(settings, observed) or 0.0
     if int(job.epochs) * after > NEGLIGIBLE * training:
@@ -134,12 +144,12 @@ def project(
     return Projection(
         parts=parts,
         seconds=rest + training,
-        low=rest + samples * pace.low,
-        high=rest + samples * pace.high,
+        low=rest + samples * pace.low - sum(event.mean - event.least for event in by_event.values()),
+        high=rest + samples * pace.high + sum(event.most - event.mean for event in by_event.values()),
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
-        devices=devices(trial),
+        devices=devices(trial, settings.on_nodes),
         assumed="; ".join(assumed),
         left_out=left_out(settings, events, by_event.keys(), observed),
         beside=pace.alone and (rest + samples * pace.alone[0], rest + samples * pace.alone[1]),
@@ -157,17 +167,19 @@ def _with_known_epoch(settings: Settings, noise: ComparisonRecord) -> tuple[Sett
 
 def _seconds_of_events(
     settings: Settings, blocks: Sequence[Block], events: EventRecord | None, steps: int
-) -> dict[str, float]:
+) -> dict[str, _Seconds]:
     """Return the seconds in the job of each periodic event that comes too rarely for a block and was measured."""
     found = {}
     for event in NAMES:
         if not is_rare(settings.run, event) or strategy(settings.run, event) == "best":
             continue  # the measured steps include it, or it is not known how often it happens
         by_itself = measured_alone(settings.run, events, event)
-        seconds = _seconds_beside_blocks(blocks, settings, event) or (by_itself and by_itself.mean)
-        if seconds is not None:
+        beside = _seconds_beside_blocks(blocks, settings, event)
+        if beside or by_itself:
             times = occurrences(settings.run, event, steps)
-            found[event] = times * seconds + (by_itself.once if by_itself and times else 0.0)
+            once = by_itself.once if by_itself and times else 0.0
+            each = [beside] * 3 if beside else [by_itself.mean, by_itself.least, by_itself.most]
+            found[event] = _Seconds(*(times * seconds + once for seconds in each))
     return found
 
 
@@ -208,6 +220,14 @@ def samples_of_epoch(noise: ComparisonRecord) -> int | None:
     return round(int(steps) * sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)) or None
 
 
+class _Seconds(NamedTuple):
+    """The seconds that a part of the job takes."""
+
+    mean: float
+    least: float
+    most: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Pace:
     """The seconds of a sample in a single launch of the job, with the ends of their interval."""
@@ -239,14 +259,17 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     return pace, math.hypot(interval(paces).half, pace * one_launch())
 
 
-def _after(change: ComparisonRecord, mean: float, half: float) -> _Pace:
-    """Return the pace after a change that its pairs measured; the baseline's is `mean`, give or take `half`."""
+def _after(change: ComparisonRecord, mean: float, below: float, above: float) -> _Pace:
+    """Return the pace after a change that its pairs measured.
+
+    The baseline's is `mean`; parts of it, `below` and `above`, are what it may be less and more.
+    """
     slower = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs], launches_of(change.pairs))
-    spread, after = math.hypot(half / mean, slower.half), mean * slower.ratio
+    after = mean * slower.ratio
     return _Pace(
         mean=after,
-        low=after * math.exp(-spread),
-        high=after * math.exp(spread),
+        low=after * math.exp(-math.hypot(below, slower.half)),
+        high=after * math.exp(math.hypot(above, slower.half)),
         alone=(mean * slower.low, mean * slower.high),
     )
 

@@ -13,7 +13,7 @@ from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import samples_of_step
 from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
-from slowstep.judgement.timeline import StepsSeen, Timeline, steps_to_see, timeline
+from slowstep.judgement.timeline import NOTICED, StepsSeen, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
@@ -83,6 +83,17 @@ class RunFacts:
     def stalls_beyond_blocks(self) -> float:
         """Return the factor by which steps are longer on the mean once waits count that the blocks did not meet."""
         return (1 - timeline(self.own_steps).in_stalls(*MAY_STALL)) / (1 - self.timeline.in_stalls(*MAY_STALL))
+
+    @cached_property
+    def stalls_at_most(self) -> tuple[float, float]:
+        """Return the factors by which steps may be shorter and longer still, as a few waits don't tell how many come.
+
+        Both are 1 if no step waits for far longer than others do.
+        """
+        if self.timeline.in_stalls(*MAY_STALL) < NOTICED:
+            return 1.0, 1.0
+        waits = self.timeline.share(*MAY_STALL)
+        return (1 - waits.mean) / (1 - waits.lower), (1 - waits.mean) / (1 - min(waits.upper, 0.99))
 
     @property
     def evidence(self) -> StepsSeen:

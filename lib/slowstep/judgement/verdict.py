@@ -15,7 +15,7 @@ from slowstep.judgement.comparison import FEWEST_PAIRS, ComparisonResult, Readin
 from slowstep.judgement.controls import moved_controls, uncovered_waits
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.missed import Compared, KnownOfRun, missed_for_refuting, missed_in_memory
+from slowstep.judgement.missed import Compared, KnownOfRun, missed_for_refuting, missed_for_supporting
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
 from slowstep.judgement.run_facts import RunFacts, flops_of
@@ -218,13 +218,13 @@ def judge(
         return _worthless(verdict, TRAINS_OTHERWISE)
     outcome, reason = _weigh(result, minimum)
     compared = Compared(
-        contrast=contrast, pairs=record.pairs, result=result, minimum=minimum, device=device, before=verdict.before
+        contrast=contrast, record=record, result=result, minimum=minimum, device=device, before=verdict.before
     )
     missed = ""
     if outcome is Outcome.REFUTED:
         missed = missed_for_refuting(compared, known)
-    elif outcome is Outcome.SUPPORTED and prior.meaning is Meaning.DIAGNOSTIC:  # a limit that may lie higher
-        missed = missed_in_memory(compared, known.reads)
+    elif outcome is Outcome.SUPPORTED:
+        missed = missed_for_supporting(compared, known)
     if missed:
         outcome, reason = Outcome.INCONCLUSIVE, missed
     if outcome is Outcome.SUPPORTED and result.reading is Reading.EQUAL:  # it reaches a lesser minimum effect
@@ -273,24 +273,21 @@ def span(effect: Interval) -> str:
 def _weigh(result: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     """Return what the interval says of a change that has to reach the minimum effect, and why."""
     effect, least = result.effect, 1 + minimum
-    above = _end("from", effect.low, 1.0)
+    reached, gains = f"the minimum effect of {percent(least)}", "the whole interval lies above zero"
+    gains += _end("from", effect.low, 1.0)
     if effect.high < least:
-        beside = _end("up to", effect.high, least)
-        return Outcome.REFUTED, f"the whole interval lies below the minimum effect of {percent(least)}{beside}"
+        smaller = "; there is a gain, and it is smaller" if effect.low > 1 else ""
+        return Outcome.REFUTED, f"the whole interval lies below {reached}{_end('up to', effect.high, least)}{smaller}"
+    if effect.low >= least:
+        return Outcome.SUPPORTED, f"the whole interval lies above {reached}{_end('from', effect.low, least)}"
     if effect.low > 1 and effect.ratio >= least:
-        return (
-            Outcome.SUPPORTED,
-            f"the whole interval lies above zero{above}, and the gain reaches the minimum effect of {percent(least)}",
-        )
+        return Outcome.SUPPORTED, f"{gains}, and the estimate reaches {reached}"
     if effect.low > 1:
-        return (
-            Outcome.INCONCLUSIVE,
-            f"the whole interval lies above zero{above}, and after {effect.n} pairs it is not "
-            f"known whether the gain reaches the minimum effect of {percent(least)}",
-        )
+        open_yet = f"after {effect.n} pairs it is not known whether the gain reaches {reached}"
+        return Outcome.INCONCLUSIVE, f"{gains}, and {open_yet}"
     return (
         Outcome.INCONCLUSIVE,
-        f"after {effect.n} pairs both no gain and the minimum effect of {percent(least)} are possible; "
+        f"after {effect.n} pairs both no gain and {reached} are possible; "
         f"in this noise an effect below {percent(min(result.detectable, MOST))} could not have been seen",
     )
 

@@ -1,9 +1,10 @@
-"""An interleaved comparison: pairs of blocks of two arms, in random order, until the stop rule is met.
+"""An interleaved comparison: pairs of blocks of two arms, in a drawn order, until the stop rule is met.
 
 The opinions here, and why:
 
-- Both arms stay resident and take turns block by block, in random order, so that drift of the machine falls on both.
-  If they don't fit in memory together they are launched by turns.
+- Both arms stay resident and take turns block by block, so that drift of the machine falls on both. Which one goes
+  first is drawn, and each does so in one of every two pairs (`slowstep.measure.turns`). If both don't fit in memory
+  together they are launched by turns.
 - Both are launched anew where that narrows the interval, since a launch can be a percent faster or slower for its
   whole life.
 - The baseline stays resident from one comparison to the next, until it has served for longer than its launch took. The
@@ -25,7 +26,6 @@ A trial that fails is part of the record and never an exception: the pairs measu
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -41,6 +41,7 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
+from slowstep.measure.turns import firsts
 from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.epochs import FAILED
@@ -83,12 +84,12 @@ class InterleavedComparison:
         self.arms = (request.baseline, request.treatment)
         self.keys = keys_of(request)
         self.seed = int(identity(self.budget.seed, *self.keys, request.purpose), 16) % 2**32
-        self.order = random.Random(self.seed)
+        self.order = firsts(self.seed)
         self.earlier = request.earlier if request.earlier and self._is_alike(request.earlier) else None
         """What was measured of it in another run, and counts."""
         self.pairs: list[Pair] = pairs_before(self.earlier)
         for _ in self.pairs:
-            self.order.choice((0, 1))
+            next(self.order)
         self.redone: list[str] = list(self.earlier.redone) if self.earlier else []
         self.in_a_row = [0, 0]
         """Number of blocks of each arm that were measured again since its last pair in which nothing interrupted it."""
@@ -285,7 +286,7 @@ class InterleavedComparison:
             }
 
     def _pair(self) -> Pair:
-        first = self.order.choice((0, 1))
+        first = next(self.order)
         blocks = None
         while blocks is None:
             try:

@@ -13,11 +13,9 @@ from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
+from slowstep.measure.turns import BASELINE, TREATMENT
 from slowstep.records import Block, ComparisonRecord, Pair, Steps
 from slowstep_probe.trial.messages import ROUNDING
-
-BASELINE, TREATMENT = 0, 1
-"""The sides of a comparison."""
 
 T = TypeVar("T")
 
@@ -30,7 +28,7 @@ class RoundMember(InterleavedComparison):
         self.number = number
         """Its place among the requests."""
         self.before = [pool.wall(key) for key in self.keys]
-        self.first = self.order.choice((BASELINE, TREATMENT))
+        self.first = next(self.order)
         """The side that goes first in the next pair."""
         self.seconds = 0.0
         """Its part of the time so far."""
@@ -70,7 +68,7 @@ class RoundMember(InterleavedComparison):
         """Keep a pair, and draw the order of the next."""
         first = "treatment" if self.first == TREATMENT else "baseline"
         self.keep(Pair(first=first, baseline=baseline, treatment=treatment, launch=self.launch))
-        self.first = self.order.choice((BASELINE, TREATMENT))
+        self.first = next(self.order)
 
     def fail(self, ended: TrialEnded) -> None:
         """Note that the treatment failed."""

@@ -27,9 +27,10 @@ from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import Needs, common, keys_of, sizes
 from slowstep.measure.measurer import ComparisonRequest, TellOne
-from slowstep.measure.member import BASELINE, TREATMENT, RoundMember
+from slowstep.measure.member import RoundMember
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
+from slowstep.measure.turns import BASELINE, TREATMENT
 from slowstep.records import Block, ComparisonRecord, Status, Steps
 
 T = TypeVar("T")

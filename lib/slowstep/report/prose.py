@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.investigation.results import Baseline
+from slowstep.judgement.comparison import apart_from_itself
 from slowstep.judgement.nodes import NODE, against_first
 from slowstep.judgement.observed_sizes import loaders_of_step
 from slowstep.judgement.suspects import Suspect
@@ -13,7 +15,7 @@ from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
@@ -63,10 +65,12 @@ def conclusion(subject: str, verdicts: Sequence[Verdict], suspects: Sequence[Sus
     parts = [f"**{subject}:** {of_nodes}"] if alone else [_headline(subject, supported, verdicts, suspects)]
     parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
     refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
-    helped = {v.factor for v in supported}
+    helped, small = {v.factor for v in supported}, [v for v in refuted if v.effect and v.effect.low > 1]
+    others = [v for v in refuted if v not in small]
     for what, some in (
-        ("Not the cause", [v for v in refuted if v.factor not in helped]),
-        ("No gain with", [v for v in refuted if v.factor in helped]),
+        ("A gain, but below the minimum effect", small),
+        ("Not the cause", [v for v in others if v.factor not in helped]),
+        ("Below the minimum effect", [v for v in others if v.factor in helped]),
     ):
         if some:
             parts.append(_listed(what, some, _refutation))
@@ -178,6 +182,9 @@ def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
         pairs = "1 pair" if read.n == 1 else f"{read.n} pairs"
         return f"How far it differs from itself can't be told from {pairs}."
     told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"
+    if apart := apart_from_itself(baseline.record):
+        by = percentage(math.expm1(apart))
+        told = f"its launches differ by {by}, more than intervals allow for, and no gain of that size is believed"
     return (
         f"Measured against itself it differs by {span(read)}: these {read.n} pairs could show an effect of "
         f"{percent(seen)} or more, and the minimum effect asked for is {percent(1 + minimum_effect)}; {told}."

@@ -182,7 +182,7 @@ def _block_length(found: BlockLength) -> str:
 def _utilisation(baseline: Baseline) -> str:
     if baseline.peak is None or baseline.mfu is None:
         return NOT_MEASURED
-    n = devices(baseline.record.baseline)
+    n = devices(baseline.record.baseline, baseline.facts.on_nodes)
     each = f"{n} devices of " if n > 1 else ""
     return f"{share(baseline.mfu)} of {each}{baseline.peak.tflops:.3g} TFLOP/s ({baseline.peak.source})"
 

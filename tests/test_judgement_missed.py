@@ -1,0 +1,165 @@
+"""What pairs do not tell, though their interval does: each case with pairs whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simulated import SHARES, around, block, contrast, pairs, record
+from slowstep.factors import Contrast
+from slowstep.judgement.missed import KnownOfRun
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.records import ComparisonRecord, Pair, Steps
+from slowstep.settings import Settings
+
+MINIMUM = 0.05
+
+
+@pytest.fixture
+def batch(quick: Settings) -> Contrast:
+    """A contrast that may touch every phase, so that none is a control."""
+    return contrast(quick, per_device_train_batch_size=8)
+
+
+def judged(made: Contrast, measured: ComparisonRecord, noise: ComparisonRecord | None = None) -> Verdict:
+    prior = before_trial(made, None, MINIMUM, None)
+    return judge(prior, made, measured, MINIMUM, "cpu", KnownOfRun(noise=noise))
+
+
+@pytest.mark.parametrize(
+    ("itself", "gain", "outcome"),
+    [
+        (0.0, 0.07, Outcome.SUPPORTED),
+        (0.08, 0.07, Outcome.INCONCLUSIVE),  # launches of this run differ by as much
+        (-0.08, 0.07, Outcome.INCONCLUSIVE),
+        (0.08, 0.4, Outcome.SUPPORTED),
+        (0.0, 0.0, Outcome.REFUTED),
+        (0.08, 0.0, Outcome.INCONCLUSIVE),  # a launch may hide a gain of 5 %
+        (0.08, -0.3, Outcome.REFUTED),
+    ],
+)
+def test_no_change_is_credited_with_what_equal_arms_differ_by(
+    batch: Contrast, itself: float, gain: float, outcome: Outcome
+) -> None:
+    """Where the run against itself is told apart, its launches differ by more than an interval allows for."""
+    noise = record(pairs(around(itself, noise=0.01, n=5)))
+    measured = record(pairs(around(gain, noise=0.01)), observed={"per_device_train_batch_size": 8})
+    found = judged(batch, measured, noise)
+
+    assert found.outcome is outcome
+    assert (found.outcome is Outcome.INCONCLUSIVE) == ("differs from itself" in found.reason)
+
+
+def test_launches_that_differ_are_seen_though_they_cancel(batch: Contrast) -> None:
+    """One launch of equal arms is 6 % faster and another 6 % slower, each in all its pairs. A gain of 6 % in a single
+    launch is no gain then, and it is where launches are alike."""
+    gained = [replace(p, launch=0) for p in pairs(around(0.06, noise=0.002, n=3))]
+    measured = record(gained, observed={"per_device_train_batch_size": 8})
+    by_launch = [(0, around(0.06, 0.002, 3)), (1, around(-0.06, 0.002, 3))]
+    differ = [replace(p, launch=launch) for launch, gains in by_launch for p in pairs(gains)]
+    alike = [replace(p, launch=i // 3) for i, p in enumerate(pairs(around(0.0, noise=0.002, n=6)))]
+
+    assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED] == [
+        judged(batch, measured, record(noise)).outcome for noise in (differ, alike)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seen", "settled", "outcome"),
+    [
+        ({"recompilations": 3}, True, Outcome.INCONCLUSIVE),
+        ({"recompilations": 0}, True, Outcome.REFUTED),  # it stalls by itself
+        ({}, False, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_pairs_that_met_a_compiler_at_work_refute_nothing(
+    batch: Contrast, seen: dict, settled: bool, outcome: Outcome
+) -> None:
+    """A step in five took half a second to compile for a shape that was new, and the others are a third faster."""
+    met = [
+        Pair(first="baseline", baseline=block([0.1] * 5), treatment=block([0.07] * 4 + [0.5 + i / 100]), launch=i)
+        for i in range(7)
+    ]
+    measured = record(met, observed={"per_device_train_batch_size": 8, **seen})
+    found = judged(batch, replace(measured, treatment=replace(measured.treatment, settled=settled)))
+
+    assert found.effect.high < 1
+    assert found.outcome is outcome, found.reason
+
+
+@pytest.mark.parametrize(
+    ("positions", "outcome"), [(100, Outcome.REFUTED), (170, Outcome.INCONCLUSIVE), (None, Outcome.REFUTED)]
+)
+def test_pairs_without_the_long_batches_of_an_epoch_refute_no_change_of_padding(
+    quick: Settings, positions: int | None, outcome: Outcome
+) -> None:
+    """One text in a hundred is thirty times as long: a few blocks meet none, and all padding is in its batches."""
+    made = contrast(quick, train_sampling_strategy="group_by_length")
+    measured = record(pairs(around(0.0, 0.005)), observed=dict(made.expects))
+    seen = {"per_device_train_batch_size": 8, "epoch_steps": 50}
+    seen |= {"epoch_padded_tokens": 50 * 8 * positions} if positions else {}
+    found = judged(made, replace(measured, baseline=replace(measured.baseline, observed=seen)))
+
+    assert found.outcome is outcome, found.reason
+    assert (outcome is Outcome.INCONCLUSIVE) == ("long batches" in found.reason)
+
+
+def test_a_gain_that_shrinks_as_the_changed_run_trains_on_is_told_to_hold_for_its_beginning(batch: Contrast) -> None:
+    """Its forward pass doubles within 120 steps, in each of two launches, and the run's own does not."""
+    rng = np.random.default_rng(0)
+    even = 0.03 * np.exp(rng.normal(0.0, 0.02, (3, 120)))
+    growing = even[0] * np.geomspace(1.0, 2.0, 120)
+
+    def launch(forward: np.ndarray) -> Steps:
+        rest = {"backward": list(even[1]), "optimizer": list(even[2])}
+        return Steps(position=[8 * i for i in range(120)], phases={"forward": list(forward), **rest})
+
+    plain = record(pairs(around(0.2)), observed={"per_device_train_batch_size": 8})
+    notes = [
+        judged(batch, replace(plain, treatment=replace(plain.treatment, steps=[launch(forward)] * 2))).warnings
+        for forward in (even[0], growing)
+    ]
+
+    assert not any("beginning" in note for note in notes[0])
+    assert any(note.startswith("forward takes longer the further") and "beginning" in note for note in notes[1])
+
+
+def test_longer_samples_are_no_gain_of_the_change(quick: Settings) -> None:
+    """Batches of similar length come with the longest first: a step takes as long, and its samples are half as long
+    again. Over an epoch neither arm is faster. Where all samples are alike, half as many again a second are a gain."""
+    made = contrast(quick, train_sampling_strategy="group_by_length")
+
+    def found(tokens: int, seconds: float) -> Verdict:
+        met = [
+            Pair(first="baseline", baseline=block([0.1] * 5), treatment=block([seconds] * 5, tokens=tokens), launch=i)
+            for i in range(7)
+        ]
+        return judged(made, record(met, observed=dict(made.expects)))
+
+    unlike, alike, both = found(150, 0.1), found(100, 0.1 / 1.5), found(150, 0.1 / 1.5)
+
+    assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED, Outcome.SUPPORTED] == [v.outcome for v in (unlike, alike, both)]
+    assert "unlike lengths (100 and 150 useful tokens each)" in unlike.reason
+
+
+@pytest.mark.parametrize(("phase", "outcome"), [("data", Outcome.INCONCLUSIVE), ("forward", Outcome.SUPPORTED)])
+def test_a_median_does_not_support_what_makes_the_run_stall(batch: Contrast, phase: str, outcome: Outcome) -> None:
+    """One block in five waits 3 s under the change, and the median pair is a tenth faster. A long pass, without any
+    wait, is as likely the machine's."""
+    stalled = {**dict.fromkeys(SHARES, 0.01), phase: 0.95}
+    met = [
+        Pair(
+            first="baseline",
+            baseline=block([0.1] * 5),
+            treatment=block([0.09] * 4 + [3.0], shares=stalled) if i % 5 == 4 else block([0.09] * 5),
+            launch=i,
+        )
+        for i in range(30)
+    ]
+    found = judged(batch, record(met, observed={"per_device_train_batch_size": 8}))
+
+    assert found.effect.median
+    assert found.effect.low > 1
+    assert found.outcome is outcome, found.reason
