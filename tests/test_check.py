@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from slowstep.cli.main import main
+from slowstep.cli.main import OF_COMMANDS, main
 from slowstep.environment.machine import too_old
 
 MODEL = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2}}"
@@ -67,3 +67,12 @@ def test_versions_that_were_not_tested_are_refused_in_words() -> None:
     assert said.startswith("torch 2.5.1+cu124 is installed, and slowstep needs 2.6")
     assert [] == too_old({"torch": "2.13.0+cpu", "transformers": "5.23.0"})
     assert [] == too_old({})
+
+
+@pytest.mark.parametrize("command", ["diagnose", "measure", "check", "audit", "report", "export"])
+def test_help_speaks_of_a_command_where_one_can_be_given(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who asks a command for its help is told of `-- COMMAND` only where that is taken."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+
+    assert (command in OF_COMMANDS) is ("-- COMMAND" in " ".join(capsys.readouterr().out.split()))

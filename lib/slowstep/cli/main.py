@@ -166,7 +166,7 @@ def _parser() -> Commands:
     add_join(parser)
     add_options(survey)
     for name, run, text in (
-        ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
+        ("diagnose", _diagnose, "run every notebook over parameter files or a command, and write the reports"),
         ("measure", _measure, "measure what the notebooks would, without Jupyter, and print the verdicts"),
         ("check", _check, "say whether parameter files can be used, and train nothing"),
         ("audit", _audit, "check the figures that somebody reported, and train nothing"),
@@ -199,7 +199,7 @@ def _parser() -> Commands:
                 nargs="*",
                 default=[],
                 metavar="KEY=VALUE",
-                help="override single values; last, or before -- COMMAND",
+                help=f"override single values; last{', or before -- COMMAND' * (name in OF_COMMANDS)}",
             )
         command.add_argument("--outputs", default=str(OUTPUTS), help=f"where results go ({OUTPUTS})")
         if name == "report":
