@@ -805,7 +805,7 @@ def test_the_index_holds_every_hypothesis_once_grouped_by_outcome(concluded: Con
 
     assert len(refuted) > 0
     assert f"<summary>{len(refuted)} refuted: " in html
-    assert all(html.count(f"<td>{v.title_in_full}</td>") == 1 for v in found.verdicts)
+    assert all(html.count(f"<td>{v.title_in_list}</td>") == 1 for v in found.verdicts)
     assert "<script" not in html
     assert not re.search(r"src=|url\(|https?:", re.sub(r'xmlns="[^"]*"', "", html))
 

@@ -124,18 +124,25 @@ class Verdict(Shown):
 
     @property
     def condition(self) -> str:
-        """Return what to know beside the change, in words: that it shows a limit, the settings held constant in both
-        arms, what else was asked for. It is empty for most."""
-        limit = ["a limit"] * (self.meaning is Meaning.DIAGNOSTIC)
+        """Return the settings held constant in both arms and what else was asked for, in words; empty for most."""
         held = [f"both arms with {show_all(self.held_constant)}"] if self.held_constant else []
         asked = [f"counts from {percent(1 + self.least)} on"] if self.least else []
-        told = [*limit, *held, *asked]
-        return f"({'; '.join(told)})" if told else ""
+        return f"({'; '.join(held + asked)})" if held or asked else ""
 
     @property
     def title_in_full(self) -> str:
         """Return the verdict's name with its condition."""
         return f"{self.shown} {self.condition}".rstrip()
+
+    @property
+    def as_limit(self) -> str:
+        """Return "(a limit)" of a change that shows one and is nothing to train with; empty for all others."""
+        return "(a limit)" if self.meaning is Meaning.DIAGNOSTIC else ""
+
+    @property
+    def title_in_list(self) -> str:
+        """Return the verdict's name with its condition for a list of changes, in which a limit is called one."""
+        return f"{self.title_in_full} {self.as_limit}".rstrip()
 
     @property
     def leaves(self) -> Left:

@@ -213,8 +213,11 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
 
 
 def _label(m: Measured) -> str:
-    """Return the arm's name with its condition below. Arms that the final choice measured in fresh pairs are marked."""
-    name = "<br>".join(filter(None, (m.verdict.name, m.verdict.condition)))
+    """Return the arm's name, with what it is and its condition below.
+
+    Arms that the final choice measured in fresh pairs are marked.
+    """
+    name = "<br>".join(filter(None, (m.verdict.name, m.verdict.as_limit, m.verdict.condition)))
     return f"{name}, in fresh pairs" if m.family == "final" else name
 
 

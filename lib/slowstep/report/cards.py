@@ -70,7 +70,7 @@ def _(shown: Lab) -> str:
     found = overview(shown.folder)
     answer = found.answer if found.runs or found.verdicts else "Nothing has been concluded yet."
     rows = [
-        {"change": v.title_in_full, "verdict": sign(v), "effect [interval]": effect(v.effect)} for v in found.verdicts
+        {"change": v.title_in_list, "verdict": sign(v), "effect [interval]": effect(v.effect)} for v in found.verdicts
     ]
     head = f"<p><strong>{_text(shown.settings.name)}</strong> on {_text(shown.machine)}: {_text(answer)}</p>"
     return head + (Table(rows)._repr_html_() if rows else "")

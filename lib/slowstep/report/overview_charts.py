@@ -148,4 +148,4 @@ def _stacked(sides: Mapping[str, Mapping[str, float]], title: str, said: str, sh
 def hypotheses_chart(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart | None:
     """Draw every hypothesis that was measured, with its interval; None if there is none."""
     measured = [v for v in verdicts if v.effect]
-    return effects([(v.title_in_full, v) for v in measured], minimum_effect) if measured else None
+    return effects([(v.title_in_list, v) for v in measured], minimum_effect) if measured else None

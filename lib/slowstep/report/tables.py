@@ -82,7 +82,7 @@ def hypotheses(verdicts: Sequence[Verdict]) -> Table:
 def _row_of_hypothesis(v: Verdict, rounded: bool, because: str, more: dict[str, str]) -> dict[str, str]:
     """Return the row of a hypothesis; `more` holds columns beside those of each list, and `rounded` adds the losses."""
     return {
-        "change": v.title_in_full,
+        "change": v.title_in_list,
         "verdict": sign(v),
         "effect [interval]": effect(v.effect),
         **more,

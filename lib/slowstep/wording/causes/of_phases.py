@@ -205,5 +205,5 @@ def _some_were_tried(verdicts: Sequence[Verdict]) -> bool:
 
 
 def _outcome(v: Verdict) -> str:
-    kind = "no change to train with" if v.meaning is Meaning.DIAGNOSTIC else str(v.outcome)
+    kind = "a limit and no change to train with" if v.meaning is Meaning.DIAGNOSTIC else str(v.outcome)
     return f"{effect(v.effect)}, {kind}"
