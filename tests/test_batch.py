@@ -179,6 +179,7 @@ def test_what_another_run_drew_makes_way(drawn: list, monkeypatch: pytest.Monkey
         name: f"{name} of another run" for name in written
     }
     assert (folder / "notes.txt").exists()
+    assert not (folder / "final" / "files").exists()
     assert "the baseline is under way" in seen[0]
     assert sum(line.startswith("earlier/: ") for line in said) == 1
 

@@ -5,6 +5,7 @@ Nothing is removed, for it may still be read or used. What lies in `earlier/` is
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,6 +32,9 @@ def set_aside(folder: Path, notebooks: Iterable[str], keep: Path) -> bool:
         with naming(target, instead=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(path, target)
+        if path.parent != folder:
+            with contextlib.suppress(OSError):  # something else is in it
+                path.parent.rmdir()
     return bool(left)
 
 

@@ -11,7 +11,7 @@ from slowstep.investigation.results import Decision
 from slowstep.judgement.verdict import Verdict
 from slowstep.settings import Settings
 from slowstep.settings.command import AsMeasured, Command
-from slowstep.text.numbers import percentage
+from slowstep.text.numbers import in_minutes, percentage
 
 NARROWEST, WIDEST = 40, 120
 """The fewest and the most columns of a text."""
@@ -32,12 +32,6 @@ def wrapped(text: str) -> str:
 def unreached(verdicts: Sequence[Verdict], decision: Decision) -> bool:
     """Return whether the minutes left something undecided: a hypothesis, or what would be adopted."""
     return any(v.untried for v in verdicts) or any(MINUTES in one.why for one in decision.refused)
-
-
-def in_minutes(seconds: float) -> str:
-    """Return seconds as minutes, the unit in which they are given (`budget.minutes`)."""
-    minutes = seconds / 60
-    return f"{minutes:.1f} minutes" if minutes >= 1 else f"{minutes:.2g} minutes"
 
 
 def took(settings: Settings, seconds: float, measured: float) -> str:

@@ -29,6 +29,7 @@ from slowstep.processes import signals
 from slowstep.processes.lock import Busy
 from slowstep.settings import TESTED_SECTIONS, SettingsError
 from slowstep.settings.load import wrong_with_name
+from slowstep.text.numbers import in_minutes
 from slowstep.text.terminal import drop_output, say, say_lines, warn
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
@@ -220,7 +221,7 @@ def _identifier(text: str) -> str:
 def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.batch.investigations import diagnose
     from slowstep.cli.beginning import edited_before
-    from slowstep.cli.ending import edited_meanwhile, in_minutes, more_minutes, took, unreached, wrapped
+    from slowstep.cli.ending import edited_meanwhile, more_minutes, took, unreached, wrapped
     from slowstep.cli.load_and_check import checked
     from slowstep.factors.own_values import as_they_are
     from slowstep.report.index import write_index
@@ -254,7 +255,6 @@ def _diagnose(given: argparse.Namespace) -> int:
 
 
 def _measure(given: argparse.Namespace) -> int:
-    from slowstep.cli.ending import in_minutes
     from slowstep.cli.load_and_check import checked
     from slowstep.cli.measure import measure
 

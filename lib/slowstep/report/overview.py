@@ -39,7 +39,7 @@ from slowstep.report.actions import Action, actions, within
 from slowstep.report.so_far import decided_so_far
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
-from slowstep.text.numbers import percent, unsigned
+from slowstep.text.numbers import in_minutes, percent, unsigned
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
@@ -50,7 +50,7 @@ from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import looked_at_again, remains
 from slowstep.wording.still_open import more_lost
-from slowstep.wording.words import SIGNS, change_of_job, duration, effect, omits, share, size
+from slowstep.wording.words import SIGNS, change_of_job, effect, omits, share, size
 
 FEWER = 0.05
 """A change that takes more than this part of the tokens out of a sample is said to, beside a job's hours."""
@@ -324,7 +324,7 @@ class Overview:
     @cached_property
     def took(self) -> str:
         """Return how long the investigation took; empty if that is not known."""
-        return f"Took {duration(self.seconds)}." if self.seconds else ""
+        return f"Took {in_minutes(self.seconds)}." if self.seconds else ""
 
 
 def _audited(store: Store) -> str:

@@ -18,6 +18,12 @@ def digits(share: float) -> str:
     return f"{100 * share:.1f}" if abs(share) < 0.0995 else f"{100 * share:.0f}"
 
 
+def in_minutes(seconds: float) -> str:
+    """Return seconds as minutes, the unit in which what measuring may take is given: "5.7 minutes", "0.35 minutes"."""
+    minutes = seconds / 60
+    return f"{minutes:.1f} minutes" if minutes >= 1 else f"{minutes:.2g} minutes"
+
+
 def signed(ratio: float) -> str:
     """Return a ratio as a signed change in per cent, without the sign: 1.052 -> +5.2, 1.523 -> +52, 0.004 -> -99.6."""
     if math.isnan(ratio):
