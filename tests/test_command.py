@@ -231,6 +231,17 @@ def test_an_abbreviated_option_is_known(tmp_path: Path, capsys: pytest.CaptureFi
     assert "there is no such file" in capsys.readouterr().err
 
 
+def test_asking_an_interpreter_runs_no_file_of_the_users(folder: Path) -> None:
+    """One of its folder may have the name of a module of Python's, which the program itself never imports."""
+    (folder / "json.py").write_text("open('changed', 'w')")
+    (folder / "own").mkdir()
+    (folder / "own" / "train.py").write_text("print(1)\n")
+    resolve([sys.executable, "own/train.py"], folder, os.environ)
+
+    assert not (folder / "changed").exists()
+    assert not (folder / "__pycache__").exists()
+
+
 def test_an_interpreter_without_torch_is_refused_with_an_example(folder: Path) -> None:
     """The interpreter of a version manager is often not the one that trains."""
     (folder / "python").write_text("""#!/bin/sh\necho '{"python": "3.12.1", "torch": ""}'\n""")

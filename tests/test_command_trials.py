@@ -627,16 +627,27 @@ def test_a_change_that_can_not_be_made_is_told(
     assert "in place" in ended.value.failed.reason
 
 
-@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("last", "how"),
+    [
+        pytest.param("", "the program came to its end", marks=pytest.mark.exhaustive),
+        ("import os; os._exit(0)", "the program called os._exit(0)"),
+    ],
+)
 def test_training_that_can_not_be_lengthened_says_where_it_ended(
-    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+    last: str, how: str, home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
 ) -> None:
-    """A loop that counts its own steps ends, and the reason names how many there were."""
+    """A loop that counts its own steps ends, and the reason names how many there were.
+
+    Some programs end their process at once, so that nothing is waited for which may hang.
+    """
+    program = f"ends_{bool(last):d}.py"
+    (home / program).write_text((PROGRAMS / "ends_early.py").read_text() + last)
     with pytest.raises(TrialEnded) as ended:
-        block(started(surveyed("ends_early.py")), 100)
+        block(started(surveyed(program)), 100)
 
     assert ended.value.failed.status is Status.ENDED
-    assert re.match(r"after \d+ steps: the program came to its end", ended.value.failed.reason)
+    assert re.match(rf"after \d+ steps: {re.escape(how)}", ended.value.failed.reason)
 
 
 def counting(folder: Path, steps: int) -> Path:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import random
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
 import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.elastic.utils import macros
 
 from slowstep.environment.machine import this_machine
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.ranks import skew
 from slowstep.settings.run import Origin, Run, Value
 from slowstep_probe.measured import OWN_EXCHANGE, Block, Memory, OfRank, Status, Steps, Work
+from slowstep_probe.patches import Patches
+from slowstep_probe.probe.probe import Probe
 from slowstep_probe.ranks import joined
+from slowstep_probe.ranks.collectives import PHASE, Collectives
 from slowstep_probe.ranks.failures import culprit, gone
+from slowstep_probe.ranks.launchers import Launchers, Would
+from slowstep_probe.ranks.rank import SPAWN, TORCHRUN, Rank
 from slowstep_probe.ranks.standing import RankState, standing
 from slowstep_probe.ranks.surveyed_together import _work_of_all
 from slowstep_probe.trial.messages import BlockDone, Failed, Observed
@@ -172,3 +186,77 @@ def test_a_programs_own_exchange_is_tried_without_it(seen: str, plain: bool) -> 
 
     assert ("allreduce" in factor.proposals(run, this_machine())) == plain
     assert ("of the program's own" in factor.cause_at(level, run)) == plain
+
+
+@pytest.fixture
+def group() -> Iterator[None]:
+    """A process group of this process alone."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_the_wait_for_what_a_collective_began_is_communication(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that waits for a slow one does so there, and not in the call that has returned before."""
+    probe, patches, phases = Probe(), Patches(), []
+    wait = dist.distributed_c10d.Work.wait
+
+    def noted(work: Any) -> Any:
+        phases.append(probe.phases.open)
+        return wait(work)
+
+    monkeypatch.setattr(dist.distributed_c10d.Work, "wait", noted)
+    collectives = Collectives(probe)
+    collectives.attach(patches)
+    try:
+        begun = dist.all_reduce(torch.ones(1), async_op=True)
+        assert not phases
+        begun.wait()
+    finally:
+        patches.remove()
+
+    assert phases == [PHASE]
+    assert set(collectives.take()) == {PHASE}
+    assert dist.distributed_c10d.Work.wait is noted
+
+
+def test_a_rank_finds_what_torchrun_tells_its_workers() -> None:
+    """By its environment, and by its arguments where torch.distributed.launch hands it its number as an option."""
+    launchers, ran = Launchers(Rank(number=3, size=4, first=2, beside=2), TORCHRUN), []
+    launchers._run = lambda words, command: ran.append(words)  # type: ignore[method-assign]
+    launch = SimpleNamespace(_config=SimpleNamespace(max_nodes=2, min_nodes=2), _entrypoint=sys.executable)
+    with mock.patch.dict(os.environ):
+        launchers._elastic(None, launch, "-u", "train.py", f"--local-rank={macros.local_rank}", "--cost=$5")
+        told = [os.environ[name] for name in ("RANK", "LOCAL_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE")]
+
+    assert ran == [["train.py", "--local-rank=1", "--cost=$5"]]
+    assert told == ["3", "1", "2", "3", "4"]
+
+
+def test_what_a_program_starts_when_it_has_trained_is_left_alone() -> None:
+    """It evaluates in several processes, say; those that it starts before are told."""
+    told: list[Would] = []
+    started: list[object] = []
+    launchers = Launchers(several=told.append)
+    words = [sys.executable, "-m", "torch.distributed.run", "evaluate.py"]
+    launchers.has_trained = lambda: True
+    launchers._spawned(lambda *given: started.append(given), print, (), 2)
+    launchers._subprocess(lambda *given: started.append(given), None, words)
+    assert (len(started), told) == (2, [])
+
+    launchers.has_trained = lambda: False
+    launchers._spawned(lambda *given: started.append(given), lambda rank: None, (), 2)
+    assert ([one.processes for one in told], len(started)) == ([2], 2)
+
+
+def test_a_rank_that_would_spawn_other_numbers_of_processes_tells_it() -> None:
+    """Those that were taken for ranks may prepare the data of those that train; what is known to is started."""
+    told: list[Would] = []
+    started: list[object] = []
+    launchers = Launchers(Rank(number=0, size=4), SPAWN, told.append)
+    for known in ([], [2]):
+        launchers.no_ranks = known
+        launchers._spawned(lambda *given: started.append(given), print, (), 2)
+
+    assert [one.processes for one in told] == [2]
+    assert len(started) == 2

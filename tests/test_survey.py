@@ -154,15 +154,24 @@ def test_what_a_program_collects_between_its_steps_is_waited_for(look: Look) -> 
 
 
 WITHOUT_LENGTH = """
+import sys
 import torch
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, Sampler, TensorDataset
+
+
+class Twice:
+    def write(self, text):
+        sys.__stdout__.write(text)
 
 
 class Training(Sampler):
     def __iter__(self):
         while True:
             yield from torch.randperm(64).tolist()
+
+    def __len__(self):
+        raise NotImplementedError("it has no end")
 
 
 class Secretive(DataLoader):
@@ -175,6 +184,7 @@ class Secretive(DataLoader):
         pass
 
 
+sys.stdout = Twice()
 loader = LOADER(TensorDataset(torch.randn(64, 3)), batch_sampler=BatchSampler(Training(), 8, drop_last=True))
 model = nn.Sequential(nn.LazyLinear(5), nn.Linear(5, 1))
 model.never_called = nn.LazyLinear(1)
@@ -188,8 +198,8 @@ for (x,) in loader:
 
 @pytest.mark.parametrize("kind", ["DataLoader", "Secretive"])
 def test_no_look_at_an_object_reaches_the_program(kind: str, tmp_path: Path) -> None:
-    """A sampler without a length, parameters that have no size yet, an object that raises what it likes when it is
-    asked: the program trains as without the kit, and all is told but for what could not be seen."""
+    """A sampler without a length, parameters that have no size yet, an output that can't be flushed, an object that
+    raises what it likes when it is asked: the program trains as without the kit, and all is told that can be seen."""
     (tmp_path / "odd.py").write_text(WITHOUT_LENGTH.replace("LOADER", kind))
     seen = survey(resolve([sys.executable, "odd.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
     (loader,), (made,) = of(seen, "loader"), of(seen, "optimizer")
@@ -529,7 +539,7 @@ def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
     ("code", "said"),
     [
         (DAEMON, "went on in the background"),
-        ("import os, signal; os.killpg(0, signal.SIGTERM)", "ended by SIGTERM"),
+        ("import os, signal; os.setpgrp(); os.killpg(0, signal.SIGTERM)", "ended by SIGTERM"),
         ("input('continue? ')", "asked a question on standard input"),
         ("import time; time.sleep(600)", "was at odd.py:1 in <module> when"),
         pytest.param("import getpass; getpass.getpass()", "asked a question on standard input", marks=EXHAUSTIVE),
@@ -636,20 +646,21 @@ def test_processes_that_train_by_themselves_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "start",
+    ("start", "named"),
     [
-        "os.system('LR=1 python train.py --lr 1 > log.txt 2>&1')",
-        "subprocess.run('LR=1 python train.py --lr 1 && echo done', shell=True)",
+        ("os.system('LR=1 python train.py --lr 1 > log.txt 2>&1')", "LR=1 python train.py --lr 1"),
+        ("subprocess.run('LR=1 python train.py --lr 1 && echo done', shell=True)", "LR=1 python train.py --lr 1"),
+        ("os.system('torchrun --nproc-per-node 2 train.py; exit 0')", "torchrun --nproc-per-node 2 train.py"),
     ],
 )
-def test_a_program_that_a_shell_starts_is_named(start: str, tmp_path: Path) -> None:
-    """The survey says what to give in its place."""
+def test_a_program_that_a_shell_starts_is_named(start: str, named: str, tmp_path: Path) -> None:
+    """The survey says what to give in its place. A launcher's processes are followed only if it is started itself."""
     (tmp_path / "train.py").touch()
     (tmp_path / "run.py").write_text(f"import os, subprocess, torch\n{start}\n")
     command = resolve([sys.executable, "run.py"], tmp_path, os.environ)
     told = lines(survey(command, SurveyOrder(startup=60, seconds=10), os.environ))
 
-    assert any("had started `LR=1 python train.py --lr 1`; give that command" in line for line in told)
+    assert any(f"had started `{named}`; give that command" in line for line in told)
 
 
 SERVED = """

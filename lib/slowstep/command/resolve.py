@@ -38,6 +38,12 @@ MOST_READ, LONGEST_LINE, MOST_LINES = 2**16, 200, 3
 
 MINIMA = {"python": (3, 10), "torch": (2, 6)}
 
+ALONE = """
+import sys
+sys.path[:] = [place for place in sys.path if place]
+"""
+"""What stands before the lines that are asked of an interpreter: files of the user's folder are none of its modules."""
+
 INSTALLED = """
 import json, sys
 from importlib.metadata import version
@@ -272,7 +278,7 @@ def _installed(command: Command, env: Mapping[str, str]) -> Command:
 
 def _ask(command: Command, program: str, env: Mapping[str, str], *arguments: str) -> dict:
     """Return what a few lines of Python print as JSON, run by the command's interpreter in its folder."""
-    words = [command.python, *command.options, "-c", program, *arguments]
+    words = [command.python, *command.options, "-c", ALONE + program, *arguments]
     try:
         done = subprocess.run(
             words,

@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,6 +55,8 @@ class SurveyOrder:
     """The most seconds until the first optimizer step."""
     epoch_seconds: float = 60.0
     """The most seconds of steps that are watched beyond `steps` until the end of an epoch."""
+    no_ranks: list[int] = field(default_factory=list)
+    """The numbers of processes that the program is known to spawn for something else than to train."""
 
 
 def run_survey(

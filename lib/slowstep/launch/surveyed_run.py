@@ -101,16 +101,17 @@ def _surveyed(command: Command, order: SurveyOrder) -> SurveyRecord:
 
 def why_no_step(seen: SurveyRecord) -> str:
     """Return why a program took no step, with what it said itself and with what to do."""
+    started = next((one["name"] for one in seen.constructed if one["kind"] == "started"), "")
     if not seen.ended:
         run = dict.fromkeys(
             one["name"].removeprefix("__main__.") for one in seen.constructed if one["kind"] == "process"
         )
         beside = f"; processes that it had started run {', '.join(run)}, and are followed if they join a process group"
         at = f"it was at {seen.standing or 'an unknown place'} when its time was up (--startup allows more)"
-        return f"{at}{beside if run else ''}"
+        instead = f"; it had started `{started}`: if that trains, give it in place of this one" if started else ""
+        return f"{at}{instead or (beside if run else '')}"
     if seen.ended.startswith("EOFError: EOF when reading a line"):
         return "it asked a question on standard input, where nobody answers; give the answer by an option"
-    started = next((one["name"] for one in seen.constructed if one["kind"] == "started"), "")
     if started and not seen.failed:
         return f"{seen.ended}, and had started `{started}`; give that command in place of this one"
     said = last_words(seen.output)

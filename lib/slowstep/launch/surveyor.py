@@ -78,6 +78,10 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
         if seen["nodes"] > 1:
             return _over_nodes(command, order, env, seen)
         command, seen = _told(command, order, env, Group(on_nodes=[command.processes]))
+        while "launcher" in seen:  # those prepare something, and would start those that train now
+            order = replace(order, no_ranks=[*order.no_ranks, command.processes])
+            command = _of_several(alone, seen)
+            command, seen = _told(command, order, env, Group(on_nodes=[command.processes]))
         way = way_of(command.launcher)
         if way == SPAWN and command.processes > 1 and not _meets(seen):  # they prepare, and train nothing
             command, seen = _told(replace(alone, launcher=BY_ITSELF), order, env)

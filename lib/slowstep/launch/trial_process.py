@@ -201,7 +201,7 @@ class TrialProcess:
         self._keep_far_logs()
         known = failed.memory
         memory = replace(known, host=max(known.host or 0, ended.peak), limit=known.limit or self.limit)
-        by_itself = any(words in failed.reason for words in ("called sys.exit", "came to its end"))
+        by_itself = any(words in failed.reason for words in ("called sys.exit", "called os._exit", "came to its end"))
         said = last_line(self.log) if by_itself else ""  # a program may catch its own error
         reason = f"{failed.reason}; its last words: {said}" if said else failed.reason
         return self._over(replace(failed, reason=reason, memory=memory))

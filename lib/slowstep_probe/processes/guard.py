@@ -215,11 +215,11 @@ class _Watch:
 
 
 def _begin(report: Wire, connection: Wire, order: Order, parent: int, inlet: int, outlet: int) -> None:
-    """Be the trial's process: it leads a session and a process group, prints into the log, dies with its guard."""
+    """Be the trial's process: it leads a process group, prints into the log, and dies with its guard."""
     status = 1
     try:
         die_with_parent(parent)
-        os.setsid()
+        os.setpgid(0, 0)  # as a shell does; one that leads a session, too, could not call os.setpgrp
         go_first()
         report.close()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

@@ -1,8 +1,9 @@
 """Calls of collectives: a phase of their own where they stand between the others, and their seconds by phase.
 
-A collective that is called inside a forward or backward pass belongs to that pass. What is timed here is the call: one
-that returns before its work is done is short, and waited for later. DistributedDataParallel exchanges gradients from
-C++ within the backward pass; those calls are not among them.
+A collective that is called inside a forward or backward pass belongs to that pass. One that returns before its work is
+done (`async_op=True`) is short, and the program waits for it later: so what is timed are the calls, and the waits for
+what they have begun. DistributedDataParallel exchanges gradients from C++ within the backward pass; those calls are not
+among them.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ NAMES = (
 )
 """The functions of torch.distributed in which ranks meet."""
 
+WAIT = "wait"
+"""The method of what they return by which a program waits for it. Messages from one rank to another have it, too."""
+
 PHASE = "communication"
 
 
@@ -53,9 +57,9 @@ class Collectives:
     def attach(self, patches: Patches) -> None:
         """Begin."""
         if torch.distributed.is_available():
-            for name in NAMES:
-                if hasattr(torch.distributed, name):
-                    patches.everywhere(torch.distributed, name, self._called)
+            known = [name for name in NAMES if hasattr(torch.distributed, name)]
+            patches.all_everywhere(torch.distributed, dict.fromkeys(known, self._called))
+            patches.around(torch.distributed.distributed_c10d.Work, WAIT, self._called)
 
     def take(self) -> dict[str, float]:
         """Return the seconds in calls since this was last asked, by the phase in which they were called."""

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
+from string import Template
 from types import ModuleType
 from typing import Any
 
@@ -67,6 +68,12 @@ OF_TORCHRUN = {
 """Environment variables that torchrun sets besides, and by which libraries know that it started them."""
 
 
+def of_torchrun(own: Rank, nodes: int) -> dict[str, str]:
+    """Return the environment variables that torchrun sets for a rank beside those of `torch.distributed`."""
+    role = {"ROLE_RANK": str(own.number), "ROLE_WORLD_SIZE": str(own.size)}
+    return OF_TORCHRUN | role | {"GROUP_WORLD_SIZE": str(1 if own.local_size == own.size else nodes)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Would:
     """What a program would start now."""
@@ -96,11 +103,17 @@ class Launchers:
     since the program may start processes that are no ranks. `processes` is the number of ranks that the program asks
     for on a node, where fewer may train; 0 where as many train. `several` is called where several would be started and
     none are known yet. Without either, launchers of several processes are left alone.
+
+    What a program starts when it has trained by itself is no part of its training: it evaluates, for example.
     """
 
     def __init__(self, own: Rank | None = None, launcher: str = "", several: Several | None = None, processes: int = 0):
         self.own, self.launcher, self.several = own, launcher, several or _leave_alone
         self.processes = processes or (own.local_size if own else 0)
+        self.has_trained: Callable[[], bool] = lambda: False
+        """Tells whether the program has trained by itself."""
+        self.no_ranks: list[int] = []
+        """The numbers of processes that the program is known to spawn for something else: to prepare its data, say."""
         self.taken_over: Callable[[], None] = lambda: None
         """Called where a launcher's program begins."""
         self.process_started: Callable[[str], None] = lambda function: None
@@ -160,7 +173,7 @@ class Launchers:
     def _elastic(self, original: Callable[..., Any], launch: Any, *arguments: Any) -> Any:
         """Go on as a rank where torchrun's agent would start the ranks: with a program, or with a function."""
         config, entry = launch._config, launch._entrypoint
-        if isinstance(entry, str) and not is_this_python([entry]):
+        if self.has_trained() or (isinstance(entry, str) and not is_this_python([entry])):
             return original(launch, *arguments)
         if config.max_nodes != config.min_nodes:
             raise SystemExit(ELASTIC)
@@ -177,9 +190,10 @@ class Launchers:
                 )
             )
         own = self.own or Rank(number=0, size=1)
-        os.environ.update(own.environment_in(os.environ) | OF_TORCHRUN)
+        os.environ.update(own.environment_in(os.environ) | of_torchrun(own, config.max_nodes))
         if not isinstance(entry, str):
             return {own.number: entry(*arguments)}
+        words = [Template(word).safe_substitute(local_rank=own.local) for word in words]
         self._run(words, [entry, *words])
         return {}
 
@@ -193,7 +207,9 @@ class Launchers:
         *others: Any,
         **named: Any,
     ) -> Any:
-        if self.own is None:
+        if self.has_trained():
+            return original(fn, args, nprocs, join, *others, **named)
+        if self.own is None or (nprocs not in (1, self.processes, *self.no_ranks)):
             self.several(Would(processes=nprocs, launcher=SPAWN))
         if self.processes > 1 and nprocs != self.processes:  # these are not the ranks
             return original(fn, args, nprocs, join, *others, **named)
@@ -225,7 +241,7 @@ class Launchers:
 
     def _subprocess(self, original: Callable[..., None], process: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
         words = [os.fsdecode(word) for word in args] if isinstance(args, Sequence) and not isinstance(args, str) else []
-        if self._entered or "LOCAL_RANK" in os.environ:  # a rank by now: what it starts is its own affair
+        if self._entered or self.has_trained() or "LOCAL_RANK" in os.environ:  # what it starts now is its own affair
             return original(process, args, *rest, **kwargs)
         env: Mapping[str, str] = kwargs.get("env") or os.environ
         number, size = env.get("LOCAL_RANK", ""), env.get("WORLD_SIZE", "")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 
-COLLECTIVES = os.path.join("torch", "distributed") + os.sep
-"""The part of a file's path by which the code is known that waits for other ranks."""
+COLLECTIVES = (os.path.join("torch", "distributed") + os.sep, os.path.join("slowstep_probe", "ranks", "collectives.py"))
+"""Parts of a file's path by which the code is known that waits for other ranks: PyTorch's, and what times its calls."""
 
 ENGINE = ("_engine_run_backward", "backward")
 """The functions of torch.autograd from which a backward pass goes on in C++, and so does an exchange of gradients."""
@@ -43,7 +43,7 @@ def waits_for_others() -> bool:
 def _waits(innermost: FrameType) -> bool:
     code = innermost.f_code
     in_engine = code.co_name in ENGINE and f"torch{os.sep}autograd" in code.co_filename
-    return in_engine or COLLECTIVES in code.co_filename
+    return in_engine or any(part in code.co_filename for part in COLLECTIVES)
 
 
 def standing(places: Mapping[int, RankState | None], names: Mapping[int, str]) -> str:

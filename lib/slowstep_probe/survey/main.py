@@ -6,6 +6,7 @@ that the order names.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -81,8 +82,10 @@ def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> 
     from slowstep_probe.late_imports import LateImports
     from slowstep_probe.patches import Patches
     from slowstep_probe.probe.probe import Probe
+    from slowstep_probe.ranks.collectives import Collectives
     from slowstep_probe.ranks.launchers import Launchers
     from slowstep_probe.ranks.meeting import Meeting
+    from slowstep_probe.ranks.rank import SPAWN
     from slowstep_probe.survey.after_epochs import AfterEpochs
     from slowstep_probe.survey.early_environment import EarlyEnvironment
     from slowstep_probe.survey.epoch_steps import EpochSteps
@@ -91,9 +94,13 @@ def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> 
     before = dict(os.environ)
     patches = Patches()
     watched = Watched(asked, began)
-    known = own is not None or asked["launcher"]
-    several = None if known else lambda would: watched.tell_several(would, before)
-    watched.survey = Survey(Launchers(own.rank if own else None, asked["launcher"], several))
+    # what was spawned first may prepare data, for other processes to train on
+    is_open = asked["launcher"] in ("", SPAWN)
+    several = (lambda would: watched.tell_several(would, before)) if is_open else None
+    launchers = Launchers(own.rank if own else None, asked["launcher"], several)
+    launchers.no_ranks = asked["no_ranks"]
+    launchers.has_trained = lambda: own is None and watched.steps > 0
+    watched.survey = Survey(launchers)
     watched.protection = protection
     watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
     watched.early = EarlyEnvironment(asked["early"], watched.tell_early if own is None else None)
@@ -102,6 +109,7 @@ def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> 
     watched.survey.attach()
     watched.early.attach()
     if own is not None:
+        Collectives(watched.probe).attach(patches)
         watched.exchange = GradientExchange()
         watched.exchange.attach(patches)
         Meeting(asked["meeting"], own.rank.size, own.address).attach(patches)
@@ -220,13 +228,14 @@ class Watched:
         from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
         from slowstep_probe.changing.effects import Effects
         from slowstep_probe.changing.wanted import Wanted
+        from slowstep_probe.processes.own_end import OwnEnd
 
         self.effects = Effects(lambda: self.probe.models if self.probe else [])
         self.configurations = Configurations(Wanted({}), OF_TRIAL)
         self._collector = Collector()
         self._told = threading.Lock()
         self._main, self._process = threading.get_ident(), os.getpid()
-        self._exit = os._exit
+        self._own_end = OwnEnd(self._exits)
 
     def start(self) -> None:
         """Begin to watch the time."""
@@ -234,14 +243,12 @@ class Watched:
 
     def attach(self, patches: Any) -> None:
         """Notice if the program ends its process by itself, or has it run another program."""
-        patches.around(os, "_exit", self._exits)
+        self._own_end.attach(patches)
         sys.addaudithook(self._runs_another)
 
-    def _exits(self, original: Any, status: int) -> None:
-        if os.getpid() == self._process and self.boundaries:  # else it may go on as another process, as a daemon does
-            self.failed = status != 0 and not self.beyond_epoch
-            self.tell(f"it called os._exit({status})")
-        original(status)
+    def _exits(self, status: int) -> None:
+        self.failed = status != 0 and not self.beyond_epoch
+        self.tell(f"it called os._exit({status})")
 
     def _runs_another(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "os.exec" or os.getpid() != self._process:
@@ -259,6 +266,7 @@ class Watched:
     def at_step_boundary(self) -> None:
         """Count a step; called by the probe between the steps."""
         self.boundaries += 1
+        self._own_end.trains_here()
         self.epoch_steps.step_ended(self.probe, self.survey)
         if os.getpid() != self._process:
             from slowstep_probe.changing.data_parallel import world_size
@@ -315,11 +323,12 @@ class Watched:
 
     def _wanted(self) -> int:
         """Return the steps that are worth watching: beyond the first epoch's end if it is near."""
-        loader, asked = self.probe.loader, self.asked["steps"]
-        try:
-            epoch = len(loader) // max(1, self.probe.steps.batches)
-        except TypeError:
+        from slowstep_probe.looks import length_of
+
+        asked, batches = self.asked["steps"], length_of(self.probe.loader)
+        if batches is None:
             return asked
+        epoch = batches // max(1, self.probe.steps.batches)
         return max(asked, epoch + AFTER_END) if epoch <= SHORT_EPOCH else asked
 
     @property
@@ -366,11 +375,14 @@ class Watched:
     def tell_several(self, would: Any, before: Mapping[str, str]) -> None:
         """Tell that the program would start several processes now, with what its launcher put into the environment.
 
-        Processes that join a group when the program has trained are no ranks of it.
+        Processes that join a group when the program has trained are no ranks of it, and neither are those that a rank
+        starts which has trained, or has met others.
         """
+        from slowstep_probe.changing.data_parallel import world_size
         from slowstep_probe.ranks.rank import PROCESS, way_of
 
-        if way_of(would.launcher) == PROCESS and self.boundaries:
+        is_rank = "wire" in self.asked
+        if (self.boundaries and (is_rank or way_of(would.launcher) == PROCESS)) or (is_rank and world_size()):
             return
         self._told.acquire()
         env = {name: value for name, value in os.environ.items() if before.get(name) != value}
@@ -378,15 +390,18 @@ class Watched:
 
     def _send(self, found: dict[str, Any]) -> NoReturn:
         """Write what is told, and end the process; one of several ranks waits until all are ended."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        from slowstep_probe.processes.own_end import EXIT
+
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # the program may have put anything in its place
+                stream.flush()
         if "wire" in self.asked:
             self.asked["wire"].send(json.loads(json.dumps(found, default=str)))
             while True:
                 threading.Event().wait()
         with os.fdopen(self.asked["result"], "w") as out:
             out.write(json.dumps(found, default=str) + "\n")
-        self._exit(0)
+        EXIT(0)
 
     def _training(self) -> dict[str, Any]:
         """Return what was seen of the training. What odd objects do not tell is left out."""

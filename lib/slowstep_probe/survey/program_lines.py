@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from slowstep_probe.places import kind_of
+from slowstep_probe.ranks.launched_commands import MODULES
 
 
 def first_command(line: str) -> list[str]:
@@ -25,15 +26,16 @@ def first_command(line: str) -> list[str]:
 
 
 def is_own_program(words: Sequence[str], folder: Any) -> bool:
-    """Return whether Python is told to run a file or a module of the user's own, by its own words or after them."""
+    """Return whether Python is told to run a file or a module of the user's own, or a launcher, which runs one."""
     at = os.path.abspath(os.fsdecode(folder or "."))
     rest = iter(words)
     for word in rest:
         if word in ("-W", "-X"):
             next(rest, "")
         elif word == "-m":
-            top = os.path.join(at, next(rest, "").partition(".")[0])
-            return os.path.isfile(f"{top}.py") or os.path.isdir(top)
+            name = next(rest, "")
+            top = os.path.join(at, name.partition(".")[0])
+            return name in MODULES or os.path.isfile(f"{top}.py") or os.path.isdir(top)
         elif not word.startswith("-"):
             return word.endswith(".py") and kind_of(os.path.join(at, word)) == "user"
     return False

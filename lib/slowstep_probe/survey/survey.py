@@ -41,6 +41,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
 from slowstep_probe.processes import others
+from slowstep_probe.ranks.launched_commands import SCRIPTS
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.secret import hidden, masked, without_secrets
 from slowstep_probe.survey.program_lines import first_command, is_own_program
@@ -432,12 +433,13 @@ class Survey:
             self.configurations[name] = None
 
     def _program_started(self, words: Any, folder: Any) -> None:
-        """Note a program in Python that is started beside this one: it may be the one that trains."""
+        """Note a program in Python, or a launcher, that is started beside this one: it may be the one that trains."""
         words = [os.fsdecode(word) for word in words] if isinstance(words, (list, tuple)) else []
         if len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in ("sh", "bash"):
             words = first_command(words[2])
         plain = [*dropwhile(lambda word: "=" in word, words)]  # variables may stand before it
-        if plain and os.path.basename(plain[0]).startswith("python") and is_own_program(plain[1:], folder):
+        name = os.path.basename(plain[0]) if plain else ""
+        if name in SCRIPTS or (name.startswith("python") and is_own_program(plain[1:], folder)):
             self.note("started", shlex.join(hidden(words)), {})
 
 

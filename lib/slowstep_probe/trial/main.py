@@ -40,6 +40,7 @@ from slowstep_probe.probe.clock import CudaClock, device_of
 from slowstep_probe.probe.graphs import recompilations
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.memory_watch import most_held_alone
+from slowstep_probe.processes.own_end import EXIT, OwnEnd
 from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import to_its_end
@@ -176,7 +177,7 @@ class Trial:
         )
         self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
         self.changes: Changes | None = None
-        self.step_hooks = StepHooks()
+        self.step_hooks, self.own_end = StepHooks(), OwnEnd(self._exits)
         self.ready = self.met = False
         self.profiling: tuple[Profiling, Profile] | None = None
         self.profiles_itself = False
@@ -198,6 +199,7 @@ class Trial:
         size = self.rank.size if self.rank else 0
         Meeting(self.launch.meeting, size, self.address).attach(patches)
         self.step_hooks.attach(patches)
+        self.own_end.attach(patches)
         if self.rank is not None:
             self.collectives.attach(patches)
             self.exchange.attach(patches)
@@ -218,8 +220,17 @@ class Trial:
                     raise error
             except SystemExit as exit:
                 ended = f"the program called sys.exit({exit.code!r:.200})"
+        raise self._over(ended)
+
+    def _over(self, how: str) -> TrainingEnded:
+        """Return the end of a program that ends by itself, with the steps that it has trained."""
         after = f"after {self.schedule.all_trained} steps" if self.ready else "before its first training step"
-        raise TrainingEnded(f"{after}: {ended}", trained=self.ready)
+        return TrainingEnded(f"{after}: {how}", trained=self.ready)
+
+    def _exits(self, status: int) -> None:
+        """Take a process that ends itself well for training that has ended. Any other status tells of a failure."""
+        if status == 0:
+            self.give_up(self._over("the program called os._exit(0)"))
 
     def at_step_boundary(self) -> None:
         """Count the step that has ended. If it completes what was asked for, send that and wait for a request."""
@@ -296,6 +307,7 @@ class Trial:
     def _be_ready(self) -> None:
         """Send `Ready`, before the first step; as one of several ranks after it."""
         self.ready = True
+        self.own_end.trains_here()
         if gc.get_freeze_count() <= self.frozen:  # else the program froze its own objects
             gc.unfreeze()  # the warm interpreter froze what it had imported, which the program's own would not
         told.before_first_step()
@@ -438,7 +450,7 @@ def end(status: int = 0) -> NoReturn:
     with contextlib.suppress(BaseException):
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(status)
+    EXIT(status)
 
 
 def memory() -> Memory:
