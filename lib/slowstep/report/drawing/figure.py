@@ -44,7 +44,8 @@ class Drawing:
         row = max((len(lines_of(name)) for name in self.labels.values()), default=1) * LINE
         self.drop = row / 2 if self.above else 0.0
         if names["y"] and not names["x"]:
-            thick = max(row, LINE * len(self.bars) * (self.barmode == "group")) + SPACE
+            beside = min(row, 2 * LINE) if self.above else row  # what stands above a row takes room of its own
+            thick = max(beside, LINE * len(self.bars) * (self.barmode == "group")) + SPACE
             self.height = top + below + (thick + row if self.above else thick) * max(len(names["y"]), 1)
         self.x = self._axis("x", names["x"], left, width - right)
         self.y = self._axis("y", names["y"], self.height - below, top)
