@@ -18,11 +18,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, largest_offset, limits, paired
+from slowstep.judgement.intervals import FIRST_LOOK, NOMINAL_P, Interval, interval, largest_offset, limits, paired
 from slowstep.judgement.throughput import sides, works
 from slowstep.records import ComparisonRecord, Pair
 
-LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)
+LOOKS = (FIRST_LOOK, 5, 7, 9, 12, 16, 20, 24, 30)
 """The looks: numbers of pairs after which the comparison may be decided."""
 
 FEWEST_PAIRS = LOOKS[0]
