@@ -672,6 +672,21 @@ def test_a_run_that_was_held_up_at_first_is_known_by_its_later_steps(opened: Cal
     assert again.unprojected.startswith("something else on the machine held the run up")
 
 
+def test_the_job_may_meet_the_machine_as_slow_as_later_comparisons_did(opened: Callable[..., Lab]) -> None:
+    """Another comparison trained the baseline a fifth slower on the same samples: the job's interval reaches there."""
+    lab = opened(lambda name, purpose: 0.0, levels=ASKED | {"job.epochs": 3, "job.samples": 10**6})
+    first = lab.baseline.projection
+    own, store = identity(lab.arm.determinants()), lab.evidence.store
+    known = max(lab.baseline.record.baseline.steps, key=len)
+    slow = replace(known, phases={name: [1.2 * s for s in column] for name, column in known.phases.items()})
+    found = record(pairs([0.0] * 3), arms=[own, "another"], environment=lab.evidence.environment)
+    store.write(replace(found, baseline=replace(found.baseline, steps=[slow])), "comparisons", "later")
+    again = open_lab(lab.loaded, lab.folder.parent, "again", lab.measurer).baseline.projection
+
+    assert first.high < 1.2 * first.seconds < again.high
+    assert again.seconds == pytest.approx(first.seconds)
+
+
 def test_a_cell_run_twice_changes_nothing(opened: Callable[..., Lab]) -> None:
     """Tests, conclusions and records are the same the second time, and nothing is measured again."""
     lab = opened(lambda name, purpose: 0.3 if "gradient" in name else 0.0)

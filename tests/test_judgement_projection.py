@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from simulated import block
-from slowstep.judgement.intervals import one_launch
+from slowstep.judgement.drift import UNKNOWN, Drift
 from slowstep.judgement.projection import Projection, project, unknown
 from slowstep.judgement.run_facts import baseline_facts, periodic_event_shares
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, Steps, TrialRecord
@@ -41,6 +42,9 @@ def measured(*blocks: Block, **observed: object) -> ComparisonRecord:
 
 EVEN_BLOCKS = [block([1.0] * 5, samples=4)] * 4
 EVEN = measured(*EVEN_BLOCKS)
+
+STEADY = Drift([0.0] * 10_000)
+"""That of a machine which was as fast at ever so many moments."""
 
 
 @pytest.fixture
@@ -113,7 +117,7 @@ def test_what_no_trial_of_a_loop_meets_is_said_to_be_left_out(job: Settings) -> 
     assert "after each epoch" not in ends.left_out
     assert "too seldom for a trial" in ends.left_out
     assert "That counts start-up, warm-up and compilation and training steps. " in counted(found)
-    assert counted(found).endswith(f"The time of the job leaves out {found.left_out}.")
+    assert f" The time of the job leaves out {found.left_out}. " in counted(found)
 
 
 def test_what_a_survey_saw_after_an_epoch_is_a_part_of_the_job(job: Settings) -> None:
@@ -158,13 +162,35 @@ def test_stalled_blocks_count_by_their_time(job: Settings) -> None:
 
 
 def test_the_interval_holds_the_estimate(job: Settings) -> None:
-    """Blocks that scatter give a range around the estimate; identical blocks the one in which launches differ."""
+    """Blocks that scatter give a range around the estimate; identical blocks that in which two moments differ."""
     wide = project(job, measured(*(block([s] * 5, samples=4) for s in (0.9, 1.0, 1.1))), None)
     even = project(job, EVEN, None)
 
     assert 0 < wide.low < wide.seconds < wide.high
     assert wide.low < even.low < even.seconds < even.high < wide.high
-    assert even.high - even.seconds == pytest.approx(even.parts["training steps"] * one_launch())
+    assert math.log(even.high / even.seconds) == pytest.approx(UNKNOWN.half)
+
+
+def test_a_machine_that_drifts_widens_the_interval_and_says_so(job: Settings) -> None:
+    """The run was seen a tenth slower and a twentieth faster at other moments: the job may meet either."""
+    drift = Drift([math.log(1.1), math.log(0.95), 0.0])
+    still, moves, alone = (project(job, EVEN, None, drift=seen) for seen in (STEADY, drift, UNKNOWN))
+
+    assert moves.low < 0.95 * still.seconds < still.low < still.seconds == moves.seconds
+    assert still.high < 1.1 * still.seconds < moves.high
+    assert "At 3 other moments its steps took 95 % to 110 % of the time" in counted(moves)
+    assert "timed at one moment" in counted(alone)
+    assert "At 10,000 other moments its steps took 100 % to 100 %" in counted(still)
+
+
+def test_a_change_is_known_as_well_on_a_machine_that_drifts(job: Settings) -> None:
+    """Both arms of a pair drift together: what the change alone leaves open stays the same."""
+    faster = block([0.5] * 5, samples=4)
+    halved = replace(EVEN, pairs=[replace(pair, treatment=faster) for pair in EVEN.pairs])
+    still, moves = (project(job, EVEN, None, halved, drift=Drift(seen)) for seen in ((), [0.2, -0.2]))
+
+    assert still.beside == moves.beside
+    assert moves.high > 1.2 * moves.seconds > still.high
 
 
 @pytest.mark.parametrize("pairs", [1, 2])
@@ -399,7 +425,7 @@ def test_a_job_whose_stalls_are_few_may_take_longer(job: Settings) -> None:
         steps = Steps(position=[8 * i for i in range(1800)], phases={"data": list(waits), "forward": [0.1] * 1800})
         trial = replace(STARTED, steps=[steps], observed={})
         known = baseline_facts(ComparisonRecord(baseline=trial, treatment=STARTED, pairs=EVEN.pairs), [steps])
-        found = project(job, EVEN, None, stalls_at_most=known.stalls_at_most)
+        found = project(job, EVEN, None, stalls_at_most=known.stalls_at_most, drift=STEADY)
         wider.append(found.high / found.seconds - 1)
 
     assert wider[0] > 0.15
@@ -410,9 +436,10 @@ def test_a_job_whose_stalls_are_few_may_take_longer(job: Settings) -> None:
 def test_a_job_that_evaluates_at_length_is_known_as_well_as_its_evaluations(job: Settings) -> None:
     """Three of 80 to 120 s each make the job take a minute more or less, however even its steps are."""
     scatter, even = (
-        project(job, EVEN, EventRecord(seconds={"evaluate": seconds}))
+        project(job, EVEN, EventRecord(seconds={"evaluate": seconds}), drift=STEADY)
         for seconds in ([100.0, 80.0, 120.0], [100.0, 100.0, 100.0])
     )
 
     assert scatter.seconds == pytest.approx(even.seconds)
-    assert scatter.high - even.high == even.low - scatter.low == pytest.approx(60.0)
+    assert [even.low, even.high] == pytest.approx([even.seconds] * 2, rel=0.001)
+    assert [scatter.low, scatter.high] == pytest.approx([scatter.seconds - 60, scatter.seconds + 60], rel=0.001)

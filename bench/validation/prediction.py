@@ -1,8 +1,9 @@
-"""The projected time of a whole job against the same job really trained to its end, without the kit."""
+"""The time of a whole job as a diagnosis projects it, against the same job trained to its end without the kit."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -13,8 +14,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from bench.validation import diagnosed
 from bench.validation.scenarios import Scenario
-from slowstep.investigation import ROOT, open_investigation
+from slowstep.investigation import ROOT, read_investigation
 from slowstep.launch import environment as of_trials
 
 TOLERANCE = 0.05
@@ -30,9 +32,10 @@ ENVIRONMENT = {
 
 
 def measure(case: Scenario, folder: Path) -> dict[str, Any]:
-    """Train the job, project it from short trials, train it again: a machine that grows slower misleads neither.
+    """Train the job, diagnose it, train it again: a machine that grows slower misleads neither.
 
-    The job is trained with freed memory kept, as it is projected, and returned, as by a script that leaves it to glibc.
+    It is projected as the final report does that, which knows the run's speed at the moments of all comparisons. The
+    job is trained with freed memory kept, as it is projected, and returned, as by a script that leaves it to glibc.
     """
     params = case.write(folder / "params")
     shutil.rmtree(folder / "projected" / case.name, ignore_errors=True)
@@ -43,9 +46,8 @@ def measure(case: Scenario, folder: Path) -> dict[str, Any]:
             trained[way].append(_trained(params, way))
 
     train("returned", "kept")
-    lab = open_investigation(str(params), [f"budget.noise_pairs={PAIRS}"], outputs=str(folder / "projected"))
-    projected = lab.baseline.projection
-    lab.close()
+    diagnosed.diagnose(params, folder / "projected", f"budget.noise_pairs={PAIRS}")
+    projected = read_investigation(folder / "projected" / case.name).baseline.projection
     train("kept", "returned")
     seconds = {way: mean(t["seconds"] for t in runs) for way, runs in trained.items()}
     errors = {way: projected.seconds / s - 1 for way, s in seconds.items()}
@@ -53,6 +55,7 @@ def measure(case: Scenario, folder: Path) -> dict[str, Any]:
         "job": case.name,
         "projected, s": round(projected.seconds, 1),
         "interval, s": f"{projected.low:.1f} to {projected.high:.1f}",
+        "drift, %": [round(100 * math.expm1(offset), 1) for offset in projected.drift.offsets],
         "trained, s": round(seconds["kept"], 1),
         "before and after, s": _both(trained["kept"]),
         "error": f"{errors['kept']:+.1%}",

@@ -8,7 +8,7 @@ the cached-batch ceiling, which the lab has measured before anything of its sect
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
 from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import MARGIN, Peak, peak_of
+from slowstep.judgement.drift import Drift, drift
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.later_epochs import epochs_end
@@ -241,6 +242,7 @@ class Evidence:
             profile=None if profile.failed else profile,
             places=profile.places,
             on_nodes=self.settings.on_nodes,
+            drift=self._drift(steps),
         )
         return Baseline(
             record=record,
@@ -257,6 +259,11 @@ class Evidence:
             fails=self._fails(record, observed),
             epochs_end=epochs_end(self.settings.run, [record.baseline, *([observed.trial] if observed else [])]),
         )
+
+    def _drift(self, steps: Mapping[str, Sequence[Steps]]) -> Drift:
+        """Return how far the speed of the baseline at other moments lay from that of the A/A comparison."""
+        own = f"comparisons/{self._noise().key(self.environment)}"
+        return drift(self._noise_steps(), [launches for record, launches in steps.items() if record != own])
 
     def _unprojected(self, facts: RunFacts) -> str:
         """Return why the job is not projected, as a clause; an empty text if it is."""
@@ -344,7 +351,8 @@ class Evidence:
         """
         if unlike_the_job(facts):
             return None
-        return project(settings, self.noise, self.events, change, facts.stalls_beyond_blocks, facts.stalls_at_most)
+        stalls = facts.stalls_beyond_blocks, facts.stalls_at_most
+        return project(settings, self.noise, self.events, change, *stalls, facts.drift)
 
     @cached_property
     def stall_samples(self) -> float:

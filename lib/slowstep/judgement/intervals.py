@@ -96,11 +96,6 @@ def paired(values: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = 
     return Interval(mean=mean, lower=lower, upper=upper, p=chance, n=len(values), median=median)
 
 
-def one_launch() -> float:
-    """Return how far the speed of a single launch may lie from the mean of launches, as a natural logarithm."""
-    return _z(NOMINAL_P) * LAUNCH
-
-
 def foreseen(effect: Interval, n: int, p: float = NOMINAL_P) -> tuple[float, float]:
     """Return what `n` pairs in all will show: the standard deviation of their mean, and half their interval at `p`.
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from slowstep.judgement.comparison import FEWEST_PAIRS, launches_of
+from slowstep.judgement.drift import UNKNOWN, Drift
 from slowstep.judgement.events_alone import measured_alone
-from slowstep.judgement.intervals import interval, one_launch, paired
+from slowstep.judgement.intervals import interval, paired
 from slowstep.judgement.later_epochs import unlike_first
 from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
 from slowstep.judgement.observed_sizes import loaders_of_step, ranks_of
@@ -42,7 +43,7 @@ NEGLIGIBLE = 0.005
 class Projection:
     """Seconds by part and in all.
 
-    The interval holds the spread of blocks, stalls and events, and that a job is a single launch.
+    The interval holds the spread of blocks, stalls and events, and that a job is a single launch at another moment.
     """
 
     parts: dict[str, float]
@@ -61,6 +62,8 @@ class Projection:
     beside: tuple[float, float] | None = None
     """The lower and upper end of `seconds` if the job takes exactly as long without the change as is expected: what the
     change alone leaves open. None for a job without a change."""
+    drift: Drift = UNKNOWN
+    """The drift of the run's speed at other moments from the one that the job is projected with."""
 
     def cost(self, seconds: float) -> float | None:
         """Return the cost of `seconds`, in `currency`; None without a price."""
@@ -103,6 +106,7 @@ def project(
     change: ComparisonRecord | None = None,
     stalls: float = 1.0,
     stalls_at_most: tuple[float, float] = (1.0, 1.0),
+    drift: Drift = UNKNOWN,
 ) -> Projection | None:
     """Return the job of `settings.job` at the baseline's speed, measured in `noise`.
 
@@ -111,7 +115,8 @@ def project(
     With a `change` this is the job after the change: at the baseline's speed, times the change that those pairs
     measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls`
     is the factor by which steps are longer on the mean once stalls count that the blocks of `noise` did not meet.
-    `stalls_at_most` are those by which they may be shorter and longer still, as stalls are known.
+    `stalls_at_most` are those by which they may be shorter and longer still, as stalls are known. By the `drift`, all
+    that the job does may take more or less time than when it was measured.
     Where `job.samples` is not given, an epoch is that of the trials' data. Steps, saves and evaluations are counted for
     the same epoch.
     """
@@ -140,12 +145,15 @@ def project(
     if int(job.epochs) * after > NEGLIGIBLE * training:
         parts["after epochs"] = int(job.epochs) * after
         assumed.append(f"what the program did after the first epoch took {after:.2g} s in the survey, taken for each")
-    rest = sum(parts.values()) - training
+    seconds = sum(parts.values())
+    rest = seconds - training
+    low = rest + samples * pace.low - sum(event.mean - event.least for event in by_event.values())
+    high = rest + samples * pace.high + sum(event.most - event.mean for event in by_event.values())
     return Projection(
         parts=parts,
-        seconds=rest + training,
-        low=rest + samples * pace.low - sum(event.mean - event.least for event in by_event.values()),
-        high=rest + samples * pace.high + sum(event.most - event.mean for event in by_event.values()),
+        seconds=seconds,
+        low=seconds * math.exp(-math.hypot(math.log(seconds / low), drift.half)) if low > 0 else 0.0,
+        high=seconds * math.exp(math.hypot(math.log(high / seconds), drift.half)),
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
@@ -153,6 +161,7 @@ def project(
         assumed="; ".join(assumed),
         left_out=left_out(settings, events, by_event.keys(), observed),
         beside=pace.alone and (rest + samples * pace.alone[0], rest + samples * pace.alone[1]),
+        drift=drift,
     )
 
 
@@ -230,7 +239,7 @@ class _Seconds(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _Pace:
-    """The seconds of a sample in a single launch of the job, with the ends of their interval."""
+    """The seconds of a sample, with the ends of their interval."""
 
     mean: float
     low: float
@@ -240,7 +249,7 @@ class _Pace:
 
 
 def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
-    """Return the baseline's seconds a sample in a single launch of the job, and half the width of their interval.
+    """Return the baseline's seconds a sample of the job, and half the width of their interval.
 
     The blocks see a small part of the data, and its batches may be shorter or longer than the job's. So where the
     positions of a whole epoch are known, the time a position is measured instead. Both blocks of a pair train on about
@@ -256,7 +265,7 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     paces = [sum(b.seconds for b in pair) / sum(amount(b) for b in pair) for pair in pairs]
     whole = [b for pair in pairs for b in pair]
     pace = sum(b.seconds for b in whole) / sum(amount(b) for b in whole)
-    return pace, math.hypot(interval(paces).half, pace * one_launch())
+    return pace, interval(paces).half
 
 
 def _after(change: ComparisonRecord, mean: float, below: float, above: float) -> _Pace:

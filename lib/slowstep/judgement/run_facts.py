@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from slowstep.judgement.drift import UNKNOWN, Drift
 from slowstep.judgement.events_alone import measured_alone
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.flops import TokenFlops, token_flops
@@ -58,6 +59,8 @@ class RunFacts:
     """The number of ranks on each node; empty where it is not known."""
     was_held_up: bool = False
     """True if something else on the machine held up its blocks, as steps that were timed at other times show."""
+    drift: Drift = UNKNOWN
+    """The drift of its speed at other moments from that of its blocks."""
     first_reads: FirstReads | None = None
     """A wait for files that later launches found in memory; None if there is none. If it matters in the job, the
     timeline holds only the steps that read them from disk."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from slowstep.judgement.drift import Drift
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.run_facts import RunFacts
@@ -123,15 +124,26 @@ def proviso(facts: RunFacts) -> str:
 
 
 def counted(job: Projection) -> str:
-    """Return what the time of a projected job counts and what it leaves out, as sentences."""
+    """Return what the time of a projected job counts, leaves out and allows for, as sentences."""
     *first, last = job.parts
-    without = f" {omits(job)}" if job.left_out else ""
-    return f"That counts {', '.join(first)} and {last}.{without}"
+    return " ".join(filter(None, (f"That counts {', '.join(first)} and {last}.", omits(job), drifted(job.drift))))
 
 
 def omits(job: Projection) -> str:
     """Return what the time of a projected job leaves out, as a sentence; empty if nothing is known to be left out."""
     return f"The time of the job leaves out {job.left_out}." if job.left_out else ""
+
+
+def drifted(seen: Drift) -> str:
+    """Return how far the interval of a projected job allows for a machine that drifts, as a sentence."""
+    if not seen.offsets:
+        return "The run was timed at one moment: its interval hardly allows for a machine that drifts."
+    n, *ends = len(seen.offsets), *(math.exp(end(seen.offsets)) for end in (min, max))
+    least, most = map(percentage, ends)
+    took = (
+        f"another moment its steps took {most}" if n == 1 else f"{n:,} other moments its steps took {least} to {most}"
+    )
+    return f"At {took} of the time that this rests on, and the interval allows for that."
 
 
 def money(job: Projection, decimals: int | None = None) -> str:
