@@ -166,7 +166,7 @@ def test_a_part_is_measured_once_and_kept_with_what_it_holds_for(tmp_path: Path,
 
 @pytest.mark.parametrize("lost", [False, True], ids=["records at hand", "records lost"])
 def test_a_part_whose_judging_was_stopped_is_judged_next_time(lost: bool, tmp_path: Path, monkeypatch: Any) -> None:
-    """It is measured again only where its records are lost; until then it has no figures that could be shown."""
+    """It is measured again only where its records are lost; until then nothing is known of it that could be shown."""
     monkeypatch.setattr(results, "RESULTS", tmp_path / "validation.json")
     monkeypatch.setattr(validation_parts, "OUTPUTS", tmp_path)
     measured: list[int] = []
@@ -176,9 +176,9 @@ def test_a_part_whose_judging_was_stopped_is_judged_next_time(lost: bool, tmp_pa
 
     with pytest.raises(ZeroDivisionError):
         keep(part(lambda figures, at_hand: figures | {"judged": 1 / 0}))
-    assert "figures" not in results.read()["aa"]
+    assert "aa" not in results.read()
     if lost:
-        (tmp_path / "records of" / "aa").unlink()
+        (tmp_path / "records of" / "aa.json").unlink()
     keep(part(lambda figures, at_hand: figures | {"judged": at_hand}))
 
     assert {"judged": True} == results.read()["aa"]["figures"]
@@ -209,7 +209,7 @@ def test_a_cause_is_held_against_its_size_as_it_is_known_now(
     size = {"ratio": stated * 2, "low": stated * 1.9, "high": stated * 2.1, "pairs": 3}
     results.write(f"truth/{case.name}", {"machine": {"processor": "a"}, "figures": size})
     results.write(part.name, {"machine": {"processor": "b" if elsewhere else "a"}, "figures": row})
-    renew(part)
+    renew(part, results.read()[part.name])
     known = results.read()[part.name]["figures"]
 
     assert known["agrees"] is known["correct"] is elsewhere

@@ -42,9 +42,9 @@ def main(arguments: Sequence[str]) -> int:
     kept = dict.fromkeys(name for part in asked for name in (*needed.intersection(part.needs), part.name))
     for name in kept:
         keep(every[name], again=options.again and name not in needed)
-    for part in every.values():
-        if part.name not in kept and kept.keys() & set(part.needs):
-            renew(part)
+    for name, one in results.read().items():
+        if name in every and name not in kept and kept.keys() & set(every[name].needs):
+            renew(every[name], one)
     missing = results.missing(every)
     if missing:
         print(f"not measured yet: {', '.join(sorted(missing))}")
@@ -63,23 +63,23 @@ def _of(name: str, part: str) -> bool:
 
 
 def keep(part: Part, again: bool = False) -> None:
-    """Measure a part if it was not, or `again`; judge it, and keep it with what came out of the same key before."""
+    """Measure a part if it was not, or `again`; judge it, and keep it with what came out of the same key before.
+
+    Nothing is written between the two: a planted workload is of the package whose results these are, so its records
+    would be those of another program. What a stop leaves unjudged lies beside its records.
+    """
     known, key = results.read().get(part.name), part.key()
-    if again or known is None or known["key"] != key or ("figures" not in known and not part.at_hand()):
-        same = known is not None and known["key"] == key and "figures" in known
-        earlier = [*known.get("earlier", ()), known["figures"]] if same else []
+    if again or known is None or known["key"] != key:
+        earlier = [*known.get("earlier", ()), known["figures"]] if known and known["key"] == key else []
+        found = None if again else part.recorded()
         known = {"key": key} | results.here_and_now() | {"earlier": earlier}
-        known |= {"measured": part.measured()}
-        results.write(part.name, known)  # a stop while it is judged loses nothing
-    renew(part)
+        known |= {"measured": part.measured() if found is None else found}
+    renew(part, known)
 
 
-def renew(part: Part) -> None:
+def renew(part: Part, known: dict[str, Any]) -> None:
     """Judge what is known of a part by today's code, and by the parts it needs if they are of its machine."""
     every = results.read()
-    known = every.get(part.name, {})
-    if "figures" not in known and not part.at_hand():
-        return
     if any(_hardware(every[need]) != _hardware(known) for need in part.needs):
         return
     known["figures"] = part.judged(known.pop("measured") if "measured" in known else known["figures"])

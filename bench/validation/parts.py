@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -73,23 +74,24 @@ class Part:
         return identity(_contents(self.sources), cases, to_plain(this_machine()), versions())
 
     def measured(self) -> dict[str, Any]:
-        """Figures measured now; `judged` makes of them what is shown."""
+        """Figures measured now; `judged` makes of them what is shown. They lie beside their records as well."""
         self._of.unlink(missing_ok=True)
         figures = to_plain(self.measure())
-        write_atomically(self._of, self._identity())
+        write_atomically(self._of, json.dumps({"of": self._identity(), "figures": figures}))
         return figures
+
+    def recorded(self) -> dict[str, Any] | None:
+        """Return the figures of a measurement whose records lie in outputs/validation/; None if there is none."""
+        found = json.loads(self._of.read_text(encoding="utf-8")) if self._of.is_file() else {}
+        return found["figures"] if found.get("of") == self._identity() else None
 
     def judged(self, figures: dict[str, Any]) -> dict[str, Any]:
         """Return the figures as today's code judges them, as far as the records of this measurement still lie."""
-        return self.judge(figures, self.at_hand())
-
-    def at_hand(self) -> bool:
-        """Return whether the records of this measurement lie in outputs/validation/."""
-        return self._of.is_file() and self._of.read_text(encoding="utf-8") == self._identity()
+        return self.judge(figures, self.recorded() is not None)
 
     @property
     def _of(self) -> Path:
-        return OUTPUTS / "records of" / self.name
+        return OUTPUTS / "records of" / f"{self.name}.json"
 
     def _identity(self) -> str:
         return identity(self.key(), _contents([CATALOGUE]))

@@ -26,10 +26,7 @@ SUMS = (
 
 
 def read() -> dict[str, Any]:
-    """What is known, by the name of its part: `{key, machine, versions, date, commit, figures}`.
-
-    A part whose measuring ended and whose judging did not has `measured` in place of `figures`.
-    """
+    """What is known, by the name of its part: `{key, machine, versions, date, commit, figures}`."""
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
 
 
