@@ -53,9 +53,9 @@ def test_no_change_is_credited_with_what_equal_arms_differ_by(
 
 
 def test_launches_that_differ_are_seen_though_they_cancel(batch: Contrast) -> None:
-    """One launch of equal arms is 6 % faster and another 6 % slower, each in all its pairs. A gain of 6 % in a single
-    launch is no gain then, and it is where launches are alike."""
-    gained = [replace(p, launch=0) for p in pairs(around(0.06, noise=0.002, n=3))]
+    """One launch of equal arms is 6 % faster and another 6 % slower, each in all its pairs. A gain of 6 % in two
+    launches is no gain then, and it is where launches are alike."""
+    gained = [replace(p, launch=i // 2) for i, p in enumerate(pairs(around(0.06, noise=0.002, n=4)))]
     measured = record(gained, observed={"per_device_train_batch_size": 8})
     by_launch = [(0, around(0.06, 0.002, 3)), (1, around(-0.06, 0.002, 3))]
     differ = [replace(p, launch=launch) for launch, gains in by_launch for p in pairs(gains)]
@@ -64,6 +64,26 @@ def test_launches_that_differ_are_seen_though_they_cancel(batch: Contrast) -> No
     assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED] == [
         judged(batch, measured, record(noise)).outcome for noise in (differ, alike)
     ]
+
+
+@pytest.mark.parametrize(
+    ("gain", "launches", "outcome"),
+    [
+        (0.07, 1, Outcome.INCONCLUSIVE),
+        (0.07, 2, Outcome.SUPPORTED),
+        (0.4, 1, Outcome.SUPPORTED),  # no two launches were seen to differ by that
+        (0.0, 1, Outcome.REFUTED),
+    ],
+)
+def test_a_small_gain_of_one_launch_is_not_yet_one(
+    batch: Contrast, gain: float, launches: int, outcome: Outcome
+) -> None:
+    """Its pairs agree in whatever that launch happened to be: another one has to show it, too."""
+    found = [replace(p, launch=i % launches) for i, p in enumerate(pairs(around(gain, noise=0.003, n=4)))]
+    verdict = judged(batch, record(found, observed={"per_device_train_batch_size": 8}), None)
+
+    assert verdict.outcome is outcome
+    assert (outcome is Outcome.INCONCLUSIVE) == ("all of its pairs are of one launch" in verdict.reason)
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ def contrast(
         minimum_effect=least,
         comparisons=comparisons,
         two_sided=any(factor.elsewhere for factor, _ in asked.levels),
+        launches=budget.launches,
         precision=QUOTED if purpose == CONFIRMATION or least > budget.minimum_effect else math.inf,
     )
     request = ComparisonRequest(

@@ -19,6 +19,9 @@ UNKNOWN = 1.2
 MOST = 3.0
 """The largest bound that counts. Beyond it, bounds say how little is known rather than how much there is to gain."""
 
+TO_CONFIRM = 2
+"""The launches of a comparison whose gain is supported: a second one has to show what the first one did."""
+
 EMULATED = 5.0
 """GFLOP/s of a core in products of matrices, below which it emulates an arithmetic. Single precision reaches several
 times as much on any processor of this decade, and bf16 without instructions of its own a fraction of one."""
@@ -108,7 +111,8 @@ def _only(names: set[str | None]) -> str | None:
 def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
     """Return the seconds that a comparison takes at most: its pairs, and the launches of its trials."""
     budget = evidence.settings.budget
-    launches = max(1, min(budget.launches, budget.max_pairs)) if evidence.launches_weigh else 1
+    needed = budget.launches if evidence.launches_weigh else TO_CONFIRM
+    launches = max(1, min(needed, budget.launches, budget.max_pairs))
     return _seconds(budget.max_pairs, launches, contrast, evidence)
 
 

@@ -6,7 +6,8 @@ Pairs of blocks on a real machine have three kinds of noise. The interval of a c
 - **Single steps thirty times as long**: one of them makes the mean worthless. So from eight pairs on, the sign test's
   interval of the median stands beside it, which is exact for any distribution. The narrower of the two counts.
 - **An offset of a launch**: a launch keeps it for its whole life (memory layout, clocks), so interleaving can't average
-  it out. It is allowed for as a known variance, which shrinks as the pairs spread over launches.
+  it out. It is allowed for as a variance, known beforehand or larger as launches show it, which shrinks as the pairs
+  spread over launches. A launch alone can't show it: its pairs agree, whatever it is (`ALONE`).
 
 `NOMINAL_P` makes up for taking the narrower of two intervals and for looking several times. `bench/validation/` holds
 the calibration in simulation.
@@ -28,6 +29,11 @@ NOMINAL_P = 0.011
 
 LAUNCH = 0.01
 """Standard deviation of the speed of launches, as a natural logarithm, that an interval allows for."""
+
+ALONE = math.log(1.15)
+"""The lower end of an interval, as a log-ratio, that pairs of one launch must reach to show a gain. Launches on shared
+machines were seen to differ by 4 % (one standard deviation), those of both arms of a pair then by 5.7 %, and
+`NOMINAL_P` allows for 2.5 of these."""
 
 FIRST_LOOK = 3
 """The pairs of the first look."""
@@ -90,7 +96,7 @@ def paired(values: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = 
     values = np.asarray(values, dtype=float)
     if len(values) < 2:
         return interval(values, p)
-    spread = _spread(len(values), launches)
+    spread = _spread(values, launches)
     median, (mean, lower, upper) = _narrower(values, p, spread)
     chance = max(_chance(_median if median else _mean, values, spread), _least_chance(len(values)))
     return Interval(mean=mean, lower=lower, upper=upper, p=chance, n=len(values), median=median)
@@ -111,12 +117,13 @@ def expected_half(values: Sequence[float], launches: Sequence[Hashable], n: int,
     """Return half the interval that the mean of `n` pairs will have, if all further ones are of the last launch."""
     found = np.asarray(values, dtype=float)
     of_all = [*launches, *launches[-1:] * (n - len(found))]
-    return math.hypot(_t(p, n - 1) * float(found.std(ddof=1)) / math.sqrt(n), _z(p) * _spread(n, of_all))
+    spread = _offset(found, launches) * _left(of_all)
+    return math.hypot(_t(p, n - 1) * float(found.std(ddof=1)) / math.sqrt(n), _z(p) * spread)
 
 
 def refuting_half(sd: float, n: int) -> float:
     """Return half the interval of the mean of `n` pairs of one launch whose log-ratios scatter by `sd`."""
-    return math.hypot(_t(NOMINAL_P, n - 1) * sd / math.sqrt(n), _z(NOMINAL_P) * _spread(n, ()))
+    return math.hypot(_t(NOMINAL_P, n - 1) * sd / math.sqrt(n), _z(NOMINAL_P) * LAUNCH * _left(()))
 
 
 def largest_offset(values: Sequence[float], launches: Sequence[Hashable]) -> float:
@@ -126,7 +133,7 @@ def largest_offset(values: Sequence[float], launches: Sequence[Hashable]) -> flo
     if freedom < 1:
         return 0.0
     scatter = math.sqrt(sum(float(((each - each.mean()) ** 2).sum()) for each in found) / freedom)
-    known, offset = _t(NOMINAL_P, freedom) * scatter, _z(NOMINAL_P) * _spread(1, ())
+    known, offset = _t(NOMINAL_P, freedom) * scatter, _z(NOMINAL_P) * LAUNCH * _left(())
     means = [(abs(float(each.mean())), math.hypot(known / math.sqrt(len(each)), offset)) for each in found]
     return max((mean for mean, allowed in means if mean > allowed), default=0.0)
 
@@ -140,12 +147,12 @@ def launches_weigh(values: Sequence[float], launches: Sequence[Hashable], share:
     if len(found) < 2:
         return True
     _, (_, lower, upper) = _narrower(found, NOMINAL_P, 0.0)
-    return _z(NOMINAL_P) * _spread(len(found), launches) > share * (upper - lower) / 2
+    return _z(NOMINAL_P) * _spread(found, launches) > share * (upper - lower) / 2
 
 
 def limits(values: np.ndarray, launches: Sequence[Hashable], p: float) -> Limits:
     """Return what `paired` does, without its p, which takes longest to compute."""
-    return _narrower(values, p, _spread(len(values), launches))[1]
+    return _narrower(values, p, _spread(values, launches))[1]
 
 
 def _narrower(values: np.ndarray, p: float, spread: float) -> tuple[bool, Limits]:
@@ -180,10 +187,37 @@ def _error(values: np.ndarray) -> float:
     return float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
-def _spread(n: int, launches: Sequence[Hashable]) -> float:
-    """Return the standard deviation that launches leave in the mean of `n` pairs, each made in two launches."""
-    shares = [count / n for count in Counter(launches).values()] or [1.0]
-    return LAUNCH * math.sqrt(2 * sum(share**2 for share in shares))
+def _spread(values: np.ndarray, launches: Sequence[Hashable]) -> float:
+    """Return the standard deviation that launches leave in the mean of log-ratios, shape (n,)."""
+    return _offset(values, launches) * _left(launches)
+
+
+def _left(launches: Sequence[Hashable]) -> float:
+    """Return the part of a launch's offset that is left in the mean of pairs, each made in two launches."""
+    shares = [count / len(launches) for count in Counter(launches).values()] or [1.0]
+    return math.sqrt(2 * sum(share**2 for share in shares))
+
+
+def _offset(values: np.ndarray, launches: Sequence[Hashable]) -> float:
+    """Return the standard deviation of the speed of launches, as a log-ratio: as they show it, at least `LAUNCH`.
+
+    What the centres of launches differ by, less what scatter makes of that, is its estimate by moments. Medians are
+    taken throughout, so that a single step thirty times as long makes no launch look slow.
+    """
+    _, of = np.unique(np.asarray(launches), return_inverse=True)
+    number = int(of.max()) + 1 if len(of) else 0
+    if number < 2:
+        return LAUNCH
+    centres = np.array([np.median(values[of == launch]) for launch in range(number)])
+    scatter = _ordinary(values - centres[of]) * math.sqrt(len(values) / max(1, len(values) - number))
+    between = abs(centres[0] - centres[1]) / math.sqrt(2) if number == 2 else _ordinary(centres - np.median(centres))
+    own = between**2 - scatter**2 * number / len(values)
+    return max(LAUNCH, math.sqrt(max(0.0, own) / 2))
+
+
+def _ordinary(deviations: np.ndarray) -> float:
+    """Return the standard deviation of a normal distribution with the median absolute deviation of these."""
+    return float(np.median(np.abs(deviations))) / float(special.ndtri(0.75))
 
 
 def _least_chance(n: int) -> float:

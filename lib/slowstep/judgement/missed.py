@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast, Meaning
-from slowstep.judgement.comparison import ComparisonResult, apart_from_itself, change_by_samples
+from slowstep.judgement.comparison import ComparisonResult, apart_from_itself, change_by_samples, launches_of
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.losses import DATA
 from slowstep.judgement.observed_sizes import positions_of_sample
 from slowstep.judgement.run_facts import MAY_STALL
+from slowstep.judgement.stopping import shown_alone
 from slowstep.judgement.suspects import LITTLE
 from slowstep.judgement.throughput import sides, speed_up, throughput, works
 from slowstep.judgement.timeline import NOTICED
@@ -67,7 +68,7 @@ def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
 
 def missed_for_supporting(compared: Compared, known: KnownOfRun) -> str:
     """Return why these pairs do not support the change, though their interval does; an empty text if they do."""
-    missed = _missed_in_any_case(compared, known) or _stalls_added(compared)
+    missed = _missed_in_any_case(compared, known) or _stalls_added(compared) or _of_one_launch(compared)
     if compared.contrast.meaning is Meaning.DIAGNOSTIC:  # a limit that may lie higher
         return missed or _missed_in_memory(compared, known.reads)
     return missed
@@ -167,6 +168,17 @@ def _stalls_added(compared: Compared) -> str:
     if not (compared.result.effect.median and _fewer_stalls(after, before, compared.minimum)):
         return ""
     return f"{_median_and_whole(compared.result)}, since the changed run waits for long in a few of these pairs"
+
+
+def _of_one_launch(compared: Compared) -> str:
+    """Return that one launch alone shows the gain, whose own speed may be all of it; empty if others confirm it."""
+    launches = launches_of(compared.record.pairs)
+    if not shown_alone(compared.result.effect, launches):
+        return ""
+    return (
+        "all of its pairs are of one launch of each arm, and two launches of the same run may differ by as much: "
+        "another launch has to show it, too"
+    )
 
 
 def _median_and_whole(result: ComparisonResult) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from slowstep.judgement.comparison import LOOKS, launches_of, log_ratios
-from slowstep.judgement.intervals import NOMINAL_P, Interval, expected_half, foreseen, launches_weigh, paired
+from slowstep.judgement.intervals import ALONE, NOMINAL_P, Interval, expected_half, foreseen, launches_weigh, paired
 from slowstep.records import Pair
 
 JUDGED_FROM = 7
@@ -21,6 +21,11 @@ PATIENT = 12
 
 FINE = 0.1
 """The half of an interval, as a gain, that is short enough for any effect that is to be quoted."""
+
+
+def shown_alone(effect: Interval, launches: Sequence[Hashable]) -> bool:
+    """Return whether one launch alone shows this effect, and its own offset may be all of it."""
+    return len(set(launches)) < 2 and max(effect.lower, -effect.upper) < ALONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,8 @@ class StopRule:
     precision: float = math.inf
     """A shown effect is measured on until half its interval is at most this part of it, so that it can be quoted. Half
     an interval that is below the minimum effect and below `FINE` always does. Infinite: any interval does."""
+    launches: int = 9
+    """The most launches of each arm."""
     launch_share: float = 0.5
     """Both arms are launched anew if the launches' part of the interval is wider than this share of the part that
     scatter makes; 0 for new launches after each look."""
@@ -57,13 +64,16 @@ class StopRule:
         """Return whether a look at log-ratios, shape (n,), ends the comparison; `launches` names the launch of each.
 
         A supported hypothesis must survive Holm's correction, so its p is compared with the nominal p divided by the
-        number of comparisons. A gain below the minimum effect needs no correction, since it claims nothing.
+        number of comparisons. What one launch alone shows has to be confirmed by another, unless it is large. A gain
+        below the minimum effect needs neither, since it claims nothing.
         """
         if len(ratios) >= self.max_pairs:
             return True
         effect = paired(ratios, launches)
-        decided = (self._shown(effect) and self._known_well(effect)) or self._excluded(effect)
-        return decided or (effect.n >= JUDGED_FROM and self._chance(effect) < self.futility)
+        shown = self._shown(effect) and self._known_well(effect)
+        if shown or self._excluded(effect):
+            return not (shown and self.launches > 1 and shown_alone(effect, launches))
+        return effect.n >= JUDGED_FROM and self._chance(effect) < self.futility
 
     def _shown(self, effect: Interval) -> bool:
         certain = effect.p * max(self.comparisons, 1) <= NOMINAL_P
@@ -109,9 +119,12 @@ class StopRule:
     def launches_anew(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         """Return whether the pairs that follow a look need launches of their own.
 
-        They do where the launches' part of the interval weighs. An early look still takes none if the next one will
-        decide without them, should the mean stay where it is.
+        They do where one launch alone shows the effect, and where the launches' part of the interval weighs. Then an
+        early look still takes none if the next one will decide without them, should the mean stay where it is.
         """
+        effect = paired(ratios, launches)
+        if self.minimum_effect is not None and self._shown(effect) and shown_alone(effect, launches):
+            return True
         if not launches_weigh(ratios, launches, self.launch_share):
             return False
         return len(ratios) >= PATIENT or not self._next_look_decides(ratios, launches)
