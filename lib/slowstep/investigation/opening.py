@@ -45,12 +45,12 @@ class Description:
     training_defaults: dict[str, object] = field(default_factory=dict)
     """The defaults of TrainingArguments in that environment."""
     as_measured: AsMeasured | None = None
-    """The user's own files in that environment; None in records of earlier versions."""
+    """The user's own files in that environment; None in records of earlier versions, which know nothing of them."""
 
     @property
     def described(self) -> Settings:
         """The settings with what they mean in that environment."""
-        return replace(self.settings, defaults=self.training_defaults, as_measured=self.as_measured)
+        return replace(self.settings, defaults=self.training_defaults, as_measured=self.as_measured or AsMeasured())
 
     @property
     def run(self) -> str:
