@@ -870,3 +870,22 @@ def test_an_optimizer_that_was_read_from_a_file_is_one(tmp_path: Path) -> None:
 
     assert not any("none of PyTorch's" in row for row in lines(seen))
     assert seen.training["phases"]["optimizer"] > 0
+
+
+DIAGNOSES_ITSELF = """
+import subprocess, sys
+words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--", sys.executable, __file__]
+done = subprocess.run(words, capture_output=True, text=True)
+print(done.returncode, done.stderr)
+"""
+
+
+def test_a_program_that_diagnoses_itself_is_not_diagnosed_for_ever(tmp_path: Path) -> None:
+    """Each survey would run another one, until the machine has no memory left."""
+    plain = Path(__file__).parent / "programs" / "plain_loop.py"
+    (tmp_path / "train.py").write_text(DIAGNOSES_ITSELF + plain.read_text())
+    seen = survey(resolve([sys.executable, "train.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+
+    assert seen.training
+    assert seen.output.startswith("2 ")
+    assert "the program that is diagnosed starts slowstep itself" in seen.output

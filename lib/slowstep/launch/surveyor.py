@@ -9,6 +9,7 @@ from typing import Any
 
 from slowstep.command.resolve import CommandError
 from slowstep.launch.far_nodes import spread
+from slowstep.launch.of_command import refuse_within
 from slowstep.launch.surveyed_process import SurveyOrder, run_survey
 from slowstep.nodes.current import session_of
 from slowstep.nodes.member import NodeFailed
@@ -72,6 +73,7 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
 
     What the program writes is thrown away, unless the command is not `protected`.
     """
+    refuse_within(env)
     command, seen = _told(command, order, env)
     if "launcher" in seen:  # it would start several processes now, so it is surveyed as all of them
         alone, command = command, _of_several(command, seen)
