@@ -92,7 +92,14 @@ def test_a_key_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("a.yaml", "- 1", "expected keys"),
         ("a.py", "lr = 1", "can't be changed"),
         ("a.json", b"\xff\xfe", "can't be read"),
+        ("a.json", "[" * 100_000, "is no JSON"),
+        (
+            "a.yaml",
+            "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1}, ' * 9}]\n" for i in range(1, 20)),
+            "aliases",
+        ),
     ],
+    ids=lambda value: str(value)[:20],
 )
 def test_a_file_that_can_not_be_read_says_why(name: str, text: str | bytes | None, said: str, tmp_path: Path) -> None:
     """In one sentence with the file's name."""
