@@ -42,6 +42,8 @@ class SurveyRecord:
     constructed: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
+    servers: list[str] = field(default_factory=list)
+    """The servers that it asked, as `host:port` or by the path of a socket, as far as Python asks them."""
     configurations: list[str] = field(default_factory=list)
     """Configuration files of the user's own that it read."""
     threads: int = 0
