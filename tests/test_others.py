@@ -65,6 +65,10 @@ try:
     signal.pidfd_send_signal(os.pidfd_open(number), signal.SIGKILL)
 except PermissionError:
     print("not permitted")
+try:
+    os.listdir(f"/proc/{number}/root")  # what lies there is under no overlay
+except PermissionError:
+    print("not seen")
 subprocess.run(["kill", "-9", str((one := own()).pid)], check=True)
 assert one.wait() == -signal.SIGKILL
 (one := own()).terminate()
@@ -82,7 +86,7 @@ def test_what_a_program_starts_can_signal_nobody_else() -> None:
     own.kill()
     own.wait()
 
-    assert (0, "not permitted\n") == (done.returncode, done.stdout), done.stderr
+    assert (0, "not permitted\nnot seen\n") == (done.returncode, done.stdout), done.stderr
     assert lives
 
 
