@@ -137,8 +137,10 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
             found.open.append(path)
     found.open += [path for path in files if path not in copies and not _read_only(libc, path)]
     for path in () if as_user else SETTINGS:
-        if not os.statvfs(path).f_flag & READ_ONLY:
+        if os.path.isdir(path) and not os.statvfs(path).f_flag & READ_ONLY:
             _read_only(libc, path, RECURSIVE)
+    if not os.path.exists(OF_NVIDIA):
+        libc.unshare(NEW_IPC)  # a system without that is no less safe in all else
     if not _read_only(libc, "/") and os.access("/", os.W_OK):
         found.open.append("/")
     for descriptor in [*lowers.values(), *mounts.values(), *kept.values(), *copies.values(), base]:
@@ -340,18 +342,14 @@ def _targets(kinds: Mapping[str, tuple[str, bool]]) -> list[str]:
 
 
 def _unshared() -> bool | None:
-    """Give this process mounts of its own, and what processes share by System V's names and by message queues.
-
-    Return whether a user namespace was needed, None if it can't be had.
-    """
+    """Give this process mounts of its own; return whether a user namespace was needed, None if it can't be had."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "unshare"):
         return None
     user, group = os.getuid(), os.getgid()
-    own = NEW_MOUNTS | NEW_IPC * (not os.path.exists(OF_NVIDIA))
-    if libc.unshare(own) == 0:
+    if libc.unshare(NEW_MOUNTS) == 0:
         return False
-    if libc.unshare(own | NEW_USER):
+    if libc.unshare(NEW_MOUNTS | NEW_USER):
         return None
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w", encoding="ascii") as file:
