@@ -35,11 +35,13 @@ from slowstep.final.search import head_to_head, may_be_redundant, missed, withou
 from slowstep.investigation import Measured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by
+from slowstep.investigation.results import NotebookRun
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
+from slowstep.report.overview import overview
 from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Loaded, Settings, override
 
@@ -297,7 +299,7 @@ def chosen_of(lab: Lab, **levels: object) -> tuple[str, list[str]]:
     """The levels that stay, and those that go, of a combination whose single gains are 0.3 each, as log-ratios."""
     whole = lab.compare(contrast(lab.settings, **levels), "all")
     gains = {label([pick]): math.exp(0.3) for pick in whole.contrast.levels}
-    kept, dropped = without_redundant(lab, whole, gains)
+    kept, dropped, _ = without_redundant(lab, whole, gains)
     return kept.verdict.name, dropped
 
 
@@ -494,6 +496,46 @@ def test_a_redundant_change_goes(bench: Bench) -> None:
     found = chosen_of(bench(gain), dataloader_num_workers=2, gradient_checkpointing=False)
 
     assert found == ("gradient_checkpointing=false", ["dataloader_num_workers=2"])
+
+
+class WithoutTimeForParts(SimulatedMeasurer):
+    """Has no time left to measure a combination against a part of it."""
+
+    def compare(self, request: Any, *args: Any) -> ComparisonRecord | None:
+        is_run = request.baseline.settings.training_arguments == self.own
+        return super().compare(request, *args) if is_run else None
+
+
+def test_a_part_that_was_not_shown_to_help_beside_the_others_is_told(quick: Settings, tmp_path: Path) -> None:
+    """Workers bring 80 % and another change 10 %, and both together no more than workers. There was no time to see
+    whether the other is needed: it stays, and every page says so."""
+
+    def gain(arm: Arm, purpose: str) -> float:
+        workers = arm.settings.training("dataloader_num_workers") == 2
+        return 0.8 if workers else 0.1 * (not arm.settings.training("gradient_checkpointing"))
+
+    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={}, gradient_checkpointing={})
+    asked = {
+        "gradient_checkpointing": {"gradient_checkpointing": [False]},
+        "data_loading": {"dataloader_num_workers": [2]},
+        "budget.minutes": 1e4,
+    }
+    loaded = Loaded(settings=override(settings, asked), source="quick.yaml", places={})
+    measurer = WithoutTimeForParts(Truth(gain=gain, noise=0.001), loaded.settings.budget)
+    measurer.own = loaded.settings.training_arguments
+    open_lab(loaded, tmp_path, "00_baseline", measurer).conclude()
+    lab = open_lab(loaded, tmp_path, "90_final_config", measurer)
+    choice = choose(lab)
+    lab.conclude(decision=decision_of(choice))
+    for name in ("00_baseline", "90_final_config"):
+        lab.evidence.store.write(NotebookRun(notebook=name, status="ok"), "notebooks", name)
+    told = final_conclusion(choice.verdict, choice.verdicts, choice.left_out, [], choice.unshown)
+    said = "Whether gradient_checkpointing=false brings anything beside the rest was not shown."
+
+    assert choice.verdict.name == "dataloader_num_workers=2 + gradient_checkpointing=false"
+    for page in (overview(lab.folder).confirmed, decision(lab, choice), str(told)):
+        assert said in page.replace("\\", "")
+    assert choose(read_investigation(lab.folder, "90_final_config")).unshown == choice.unshown
 
 
 def test_noise_does_not_hide_a_redundant_change(quick: Settings, bench: Bench) -> None:

@@ -794,6 +794,8 @@ def test_what_stays_is_said_as_a_part_of_todays_time() -> None:
         in cause.text
     )
     assert "+22 %" in cause.text
+    assert cause.still_open.startswith("Data wait takes 38 % [38, 38] of today's time;")
+    assert f"With {WORKERS}=x the run still loses" in cause.still_open  # nothing before it names the change
 
 
 def test_a_part_that_a_change_elsewhere_takes_away_is_not_denied() -> None:

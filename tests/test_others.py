@@ -16,6 +16,7 @@ from slowstep.command.resolve import resolve
 from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep_probe.patches import Patches
 from slowstep_probe.processes import others
+from slowstep_probe.processes.own_signals import can_keep_signals
 from slowstep_probe.processes.tree import adopt_orphans
 
 PLAIN = Path(__file__).parent / "programs" / "plain_loop.py"
@@ -43,12 +44,50 @@ def last_run() -> Iterator[psutil.Process]:
 
 def test_a_program_that_stops_the_run_before_it_stops_none(last_run: psutil.Process, tmp_path: Path) -> None:
     (tmp_path / "last.pid").write_text(str(last_run.pid))
-    (tmp_path / "train.py").write_text(STOPS_THE_LAST_RUN + PLAIN.read_text())
+    by_shell = 'os.system(f"kill -9 {number}")\n' if can_keep_signals() else ""
+    (tmp_path / "train.py").write_text(STOPS_THE_LAST_RUN + by_shell + PLAIN.read_text())
     command = resolve([sys.executable, "train.py"], tmp_path, os.environ)
     seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
 
     assert seen.training
     assert last_run.status() != psutil.STATUS_ZOMBIE
+
+
+STOPS_BY_OTHERS = """
+import os, signal, subprocess, sys
+number = int(sys.argv[1])
+from slowstep_probe.processes.own_signals import keep_signals
+assert keep_signals()
+def own():
+    return subprocess.Popen(["sleep", "600"])
+subprocess.run(["sh", "-c", f"kill -9 {number}; pkill -9 -P {os.getppid()} sleep"])
+try:
+    signal.pidfd_send_signal(os.pidfd_open(number), signal.SIGKILL)
+except PermissionError:
+    print("not permitted")
+try:
+    os.listdir(f"/proc/{number}/root")  # what lies there is under no overlay
+except PermissionError:
+    print("not seen")
+subprocess.run(["kill", "-9", str((one := own()).pid)], check=True)
+assert one.wait() == -signal.SIGKILL
+(one := own()).terminate()
+assert one.wait() == -signal.SIGTERM
+"""
+
+
+@pytest.mark.skipif(not can_keep_signals(), reason="this Linux is older than 6.12, or has no Landlock")
+def test_what_a_program_starts_can_signal_nobody_else() -> None:
+    """A shell that kills, `pkill` and a system call reach what the program itself has started, and nobody else."""
+    own = subprocess.Popen(["sleep", "600"])
+    words = [sys.executable, "-c", STOPS_BY_OTHERS, str(own.pid)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    lives = own.poll() is None
+    own.kill()
+    own.wait()
+
+    assert (0, "not permitted\nnot seen\n") == (done.returncode, done.stdout), done.stderr
+    assert lives
 
 
 def test_a_program_signals_its_own_processes_alone() -> None:
@@ -67,6 +106,9 @@ def test_a_program_signals_its_own_processes_alone() -> None:
                 os.kill(number, told)
         with pytest.raises(ProcessLookupError):
             os.killpg(first, 0)
+        with pytest.raises(ProcessLookupError):
+            signal.pidfd_send_signal(os.pidfd_open(first), 0)
+        signal.pidfd_send_signal(os.pidfd_open(os.getpid()), 0)
         left = subprocess.Popen(["sh", "-c", "sleep 600 & exit"], start_new_session=True)
         left.wait()
         os.killpg(left.pid, signal.SIGKILL)  # its leader has ended, and what it started lives

@@ -92,7 +92,14 @@ def test_a_key_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("a.yaml", "- 1", "expected keys"),
         ("a.py", "lr = 1", "can't be changed"),
         ("a.json", b"\xff\xfe", "can't be read"),
+        ("a.json", "[" * 100_000, "is no JSON"),
+        (
+            "a.yaml",
+            "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1}, ' * 9}]\n" for i in range(1, 20)),
+            "aliases",
+        ),
     ],
+    ids=lambda value: str(value)[:20],
 )
 def test_a_file_that_can_not_be_read_says_why(name: str, text: str | bytes | None, said: str, tmp_path: Path) -> None:
     """In one sentence with the file's name."""
@@ -749,17 +756,39 @@ def test_what_was_made_for_other_changes_does_not_stay(home: Path, folder: Path)
     assert in_final(folder).keys() == {CHANGES}
 
 
-def test_records_of_earlier_versions_are_read_as_they_were(home: Path, folder: Path) -> None:
-    """They hold nothing of the user's files, which are looked at then; where these are gone, a report is drawn."""
+@pytest.mark.parametrize("known", [None, {"values": {}, "digests": {}}], ids=["an earlier version", "a stranger"])
+def test_records_open_no_file_that_they_do_not_know(known: dict[str, Any] | None, home: Path, folder: Path) -> None:
+    """Whoever sent them may name any file of their reader's, and gets the reports back. They are drawn without it."""
     path = folder / "records" / "investigation" / "last.json"
-    known = json.loads(path.read_text())
-    del known["record"]["as_measured"]
-    path.write_text(json.dumps(known))
+    told = json.loads(path.read_text())
+    told["record"]["as_measured"] = known
+    path.write_text(json.dumps(told))
+    shutil.rmtree(folder / "final")
+    opened: list[str] = []
+    watching = [True]
+    sys.addaudithook(lambda event, given: opened.append(str(given[0])) if watching and event == "open" else None)
     here = drawn(folder).verdict
-    copied_elsewhere(home)
+    watching.clear()
 
     assert "num_workers" in here.name
+    assert [name for name in opened if name.startswith(str(home))] == []
+    assert in_final(folder).keys() == {CHANGES}
+    assert changes_in(folder / "final").sources == {}
+    copied_elsewhere(home)
     assert drawn(folder).verdict is not None
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder", "none", "zero byte"])
+def test_changes_that_somebody_sent_wait_for_no_file(kind: str, tmp_path: Path) -> None:
+    """Their record names files whose content is compared; one that never ends, or is none, is another file."""
+    places = {"device": "/dev/zero", "pipe": str(tmp_path / "pipe"), "folder": str(tmp_path), "zero byte": "a\0b"}
+    os.mkfifo(tmp_path / "pipe")
+    changes = {"values": {}, "feeding": [], "given": {}, "freed_memory": "kept", "program": ""}
+    place = places.get(kind, "nowhere")
+    (tmp_path / CHANGES).write_text(json.dumps(changes | {"sources": {place: "0"}, "values": {"a": 1}}))
+
+    (said,) = outdated(changes_in(tmp_path), resolve([sys.executable, __file__], tmp_path, {}))
+    assert "changed after these changes were found" in said
 
 
 def pages(folder: Path) -> tuple[str, str]:

@@ -199,6 +199,36 @@ def test_shared_memory_of_the_user_is_safe(driver: str, kept: set[str], tmp_path
         at["made"].unlink(missing_ok=True)
 
 
+OF_THE_SYSTEM = """
+import ctypes, os, sys
+from slowstep_probe.processes import protection
+folder, key, setting = sys.argv[1:]
+before = set(os.listdir("/sys/fs")), os.listdir("/sys/fs/cgroup")
+assert protection.protect(folder, [folder]).open == []
+assert before == (set(os.listdir("/sys/fs")), os.listdir("/sys/fs/cgroup"))
+assert ctypes.CDLL(None).shmget(int(key), 100, 0o1666) >= 0
+try:
+    open(setting, "r+").write("0")
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+@pytest.mark.skipif(
+    not os.access("/proc/sys/vm/laptop_mode", os.W_OK), reason="only root may change the system's settings"
+)
+def test_the_system_stays_as_it_is(tmp_path: Path) -> None:
+    """Its settings can only be read, and nobody else has a segment that a trial shares by a number."""
+    setting, key = Path("/proc/sys/vm/laptop_mode"), 0x51057E9
+    before = setting.read_text()
+    words = [sys.executable, "-c", OF_THE_SYSTEM, str(tmp_path), str(key), str(setting)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "Read-only file system"), done.stderr
+    assert setting.read_text() == before
+    assert str(key) not in Path("/proc/sysvipc/shm").read_text()
+
+
 def test_a_trial_may_have_its_own_files_in_memory(tmp_path: Path) -> None:
     """Where temporary files lie there, all of it stays as it is, and other folders are safe."""
     folder = Path(tempfile.mkdtemp(dir=protection.SHARED_MEMORY))

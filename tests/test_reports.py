@@ -123,6 +123,25 @@ def test_a_report_can_be_read_without_scripts_and_on_paper(name, browser, visit,
     assert [True] * ALL[name] == on_paper
 
 
+@pytest.mark.parametrize("name", ["00_baseline", "index"])
+def test_a_page_runs_no_script_but_its_own(name, browser, report_of, diagnosed, tmp_path):
+    """Even if markup of somebody else's came into it: it neither runs nor asks anybody."""
+    path = diagnosed / "index.html" if name == "index" else report_of(name)
+    strange = (
+        '<script>document.title = "ran"</script><img src="https://a.example/x"><p onclick="document.title=1">x</p>'
+    )
+    (page := tmp_path / "page.html").write_text(path.read_text().replace("<main>", f"<main>{strange}", 1))
+    seen = Visit(browser, page, 1280)
+    seen.page.locator("main > p").first.click()
+    drawn = seen.page.evaluate("[...document.querySelectorAll('.plot')].every(each => each.innerHTML)")
+
+    assert seen.page.title().startswith(("smoke", "slowstep"))
+    assert [url for url in seen.requests if not url.startswith(("file://", "data:"))] == []
+    assert drawn
+    assert len([one for one in seen.complaints if "Content Security Policy" in one]) == 3
+    seen.context.close()
+
+
 OFTEN = ("00_baseline", "90_final_config", AUDIT, "index")
 """The pages that axe-core goes through in every test run: all kinds of charts and tables are among them."""
 

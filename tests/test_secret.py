@@ -90,6 +90,56 @@ def test_secrets_in_a_text_are_known_by_their_place(text: str, shown: str, monke
     assert f"RuntimeError: {shown}" == raised(RuntimeError(text))
 
 
+LETTERS = "a1B2c3D4e5F6" * 4
+
+SHAPES = [
+    *(("hf_", LETTERS[:34]), ("ghp_", LETTERS[:36]), ("github_pat_", LETTERS), ("glpat-", LETTERS[:20])),
+    *(("sk-", LETTERS), ("sk-", f"proj-{LETTERS}"), ("sk-", f"ant-api03-{LETTERS}"), ("r8_", LETTERS[:37])),
+    *(("AKIA", LETTERS[:16].upper()), ("AIza", LETTERS[:35]), ("xoxb-", f"123-{LETTERS}"), ("wandb_v1_", LETTERS)),
+    *(
+        ("eyJ", f"hbGciOiJIUzI1NiJ9.{LETTERS}.{LETTERS}"),
+        ("-----BEGIN RSA PRIVATE KEY-----", f"\n{LETTERS}\n{LETTERS}\n"),
+    ),
+    *(("https://hooks.slack.com/services/", "T1/B2/abcdefgh"), ("https://discord.com/api/webhooks/12/", LETTERS)),
+    *(("https://a.example/x?n=1&X-Amz-Signature=", LETTERS), ("https://a.example/x?token=", "abcdefgh")),
+]
+
+
+@pytest.mark.parametrize(("begins", "goes_on"), SHAPES)
+@pytest.mark.parametrize("where", ["an argument", "a text", "a log"])
+def test_secrets_are_known_by_how_they_begin(begins: str, goes_on: str, where: str, tmp_path: Path) -> None:
+    """Whoever hands one over without a name for it, or prints it, finds its beginning alone."""
+    given = begins + goes_on
+    if where == "an argument":
+        command = resolve([sys.executable, __file__, given], tmp_path, {})
+        assert command.has_secrets
+        assert goes_on not in str(command)
+        assert hidden([given]) == [f"{begins}***"]
+        assert goes_on not in str(masked("prompt", {"x": [given]}))
+    elif where == "a text":
+        assert cleaned(f"no access by '{given}', sorry") == f"no access by '{begins}***', sorry"
+    else:
+        for size in (10_000, *([7] if "\n" not in given else [])):
+            log, output = CappedLog(str(tmp_path / "x.log")), f"no access by {given}\n".encode()
+            for begin in range(0, len(output), size):
+                log.write(output[begin : begin + size])
+            log.close()
+            assert goes_on not in (tmp_path / "x.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("sk-learn-and-torch-with-a-long-name", "asia_pacific_region_of_the_data", "hf_home", "task-4a5b6c7d8e9f"),
+        *("eyJ", "https://a.example/x?epoch=12345678&tokens=12345678", "gho_st", "data/api/webhooks/x", "/bot/trained"),
+        "models--meta--Llama/snapshots/0e9e39f249a16976918f6564b8830bc894c89659",
+    ],
+)
+def test_words_that_only_look_like_secrets_are_shown(text: str) -> None:
+    assert text == cleaned(text)
+    assert [text] == hidden([text])
+
+
 def test_a_value_that_is_no_text_keeps_its_words() -> None:
     """Only what stands for a user in a URL is hidden in it; the path of a store may have a sign that URLs have."""
     given = {"url": "postgres://bob:hunter2@db/x", "data": "abfss://training-data-container@account.net/x"}

@@ -870,3 +870,53 @@ def test_an_optimizer_that_was_read_from_a_file_is_one(tmp_path: Path) -> None:
 
     assert not any("none of PyTorch's" in row for row in lines(seen))
     assert seen.training["phases"]["optimizer"] > 0
+
+
+DIAGNOSES_ITSELF = """
+import subprocess, sys
+words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--", sys.executable, __file__]
+done = subprocess.run(words, capture_output=True, text=True)
+print(done.returncode, done.stderr)
+"""
+
+
+def test_a_program_that_diagnoses_itself_is_not_diagnosed_for_ever(tmp_path: Path) -> None:
+    """Each survey would run another one, until the machine has no memory left."""
+    plain = Path(__file__).parent / "programs" / "plain_loop.py"
+    (tmp_path / "train.py").write_text(DIAGNOSES_ITSELF + plain.read_text())
+    seen = survey(resolve([sys.executable, "train.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+
+    assert seen.training
+    assert seen.output.startswith("2 ")
+    assert "the program that is diagnosed starts slowstep itself" in seen.output
+
+
+ASKS = """
+import json, socket
+with socket.socket() as one:
+    one.bind(("127.0.0.1", 0))
+    one.listen()
+    socket.create_connection(one.getsockname()).close()  # a process of its own
+path = "SERVED"
+for address in (path, ("127.0.0.1", 6379), ("localhost", 5432)):
+    try:
+        socket.socket(socket.AF_UNIX if address == path else socket.AF_INET).connect(address)
+    except OSError:
+        pass
+try:
+    socket.create_connection(("localhost", 80))
+except OSError:
+    pass
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("127.0.0.1", 53))  # it sends nothing
+"""
+
+
+def test_the_servers_that_a_program_asks_are_told(tmp_path: Path) -> None:
+    """They hear each trial as they hear the program, which no overlay can help: a database, a service of the team."""
+    plain = Path(__file__).parent / "programs" / "plain_loop.py"
+    (tmp_path / "train.py").write_text(ASKS.replace("SERVED", "/nowhere/served") + plain.read_text())
+    seen = survey(resolve([sys.executable, "train.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+    (told,) = [line for line in lines(seen) if line.startswith("asks")]
+
+    assert seen.servers == ["/nowhere/served", "127.0.0.1:6379", "localhost:5432", "localhost:80"]
+    assert told.split(maxsplit=1)[1].startswith("/nowhere/served, 127.0.0.1:6379, localhost:5432, localhost:80: they")

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from slowstep.batch.investigations import draw
 from slowstep.cli.report import UNREAD, report
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.opening import DESCRIPTION
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.settings import Loaded, Settings
+from slowstep.settings import Loaded, Settings, override
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -133,6 +134,26 @@ def test_what_is_no_file_of_a_folder_is_named_and_the_others_are_drawn(
     assert f"{tmp_path / 'two'}: there is no records/investigation/last.json" in told
     assert "two" in (tmp_path / "index.html").read_text()
     assert "one is not in the index" in told
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["edited since", "of a stranger"])
+def test_a_log_is_audited_again_only_as_it_was(known: bool, quick: Settings, tmp_path: Path) -> None:
+    """Another one beside the old conclusion would contradict it, and a stranger may have named any of the reader's."""
+    (log := tmp_path / "own.csv").write_text("run,tokens_per_second\na,1000\nb,2000\n")
+    settings = override(quick, {"reported.files": [str(log)]})
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "95_reported_figures", SimulatedMeasurer(Truth(), quick.budget))
+    if known:
+        log.write_text("run,tokens_per_second\na,1000\nb,3000\n")
+    else:
+        path = lab.evidence.store.path(*DESCRIPTION)
+        told = json.loads(path.read_text(encoding="utf-8"))
+        told["record"]["as_measured"]["digests"] = {}
+        path.write_text(json.dumps(told), encoding="utf-8")
+    said: list[str] = []
+
+    assert draw(lab.folder, lambda line, _: said.append(line)) == []
+    assert f"95_reported_figures: its report stays as it is, since {log} is not here, or is not known to be" in said[0]
 
 
 @pytest.mark.parametrize("left_out", ["[1345]*", pytest.param("none", marks=pytest.mark.exhaustive)])

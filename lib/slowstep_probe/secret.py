@@ -41,8 +41,37 @@ IN_URLS = (
 """Patterns for a user in a URL. Each stands behind short texts without which it can't match: they are sought first,
 since a log may be long."""
 
+BY_SHAPE = (
+    (("hf_", "r8_", "npm_", "_v1_"), r"(\b(?-i:hf_|r8_|npm_|dop_v1_|wandb_v1_))\w{30,}"),
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"(\b(?-i:gh[opusr]_))\w{30,}"),
+    (("github_pat_", "glpat-", "pypi-"), r"(\b(?-i:github_pat_|glpat-|pypi-))[\w-]{20,}"),
+    (("sk-",), r"(\b(?-i:sk-))(?:(?:proj|svcacct|admin|or-v1|ant-\w{3,6})-[\w-]{20,}|[a-z0-9]{32,})"),
+    (("akia", "asia"), r"(\b(?-i:AKIA|ASIA))(?-i:[A-Z0-9]{16})\b"),
+    (("aiza", "ya29."), r"(\b(?-i:AIza|ya29\.))[\w-]{35,}"),
+    (("xox", "xapp-"), r"(\b(?-i:xox[abeoprs]-|xapp-))[\w-]{10,}"),
+    (("eyj",), r"(\b(?-i:eyJ))[\w-]{10,400}\.[\w-]{10,}\.[\w-]{10,}"),
+    (("private key-",), r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[\w+/=\s]{20,}"),
+    (("hooks.slack.com/",), r"(\bhooks\.slack\.com/\w{1,20}/)[\w/]{10,}"),
+    (("/api/webhooks/", "/bot"), r"(/api/webhooks/\d{1,30}/|\bapi\.telegram\.org/bot)[\w:-]{20,}"),
+)
+"""Patterns for secrets that are known by how they begin, whatever name they have: of Hugging Face, Replicate, npm,
+DigitalOcean, W&B, GitHub, GitLab, PyPI, OpenAI and its like, AWS, Google, Slack, JSON web tokens (RFC 7519), keys in
+PEM (RFC 7468), and addresses at which whoever knows them may write."""
+
+IN_QUERIES = (
+    (
+        ("=",),
+        r"([?&](?:x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)|sig|signature|"
+        r"(?:access_?)?token|(?:api_?)?key|auth|password|secret)=)[^&#\s'\"]{8,}",
+    ),
+)
+"""Patterns for a secret in the query of a URL, as one has that is signed (AWS, Google, Azure)."""
+
+IN_VALUES = (*IN_URLS, *IN_QUERIES, *BY_SHAPE)
+"""Patterns for a secret within any text."""
+
 IN_TEXTS = (
-    *IN_URLS,
+    *IN_VALUES,
     (("authori",), r"(\bauthorization['\"]?\s?[:=]\s?['\"]?(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}"),
     (("bearer",), r"(\bbearer\s{1,3})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{20,}"),
     (
@@ -55,6 +84,9 @@ IN_TEXTS = (
 
 LONG = 8
 """The letters from which on a value that some secret variable of the environment has is taken for that secret."""
+
+HELD_BACK = 1000
+"""The most bytes of a line that has not ended which wait for the rest of it."""
 
 HIDDEN = "***"
 
@@ -81,7 +113,7 @@ def shown_value(value: str) -> str:
 
     Words that say that one follows may mean anything in it.
     """
-    return _without(_known(), IN_URLS, value, str)
+    return _without(_known(), IN_VALUES, value, str)
 
 
 def know(secrets: Sequence[str]) -> None:
@@ -208,16 +240,21 @@ def _known_in(now: tuple[tuple[str, str], ...], also: frozenset[str]) -> list[st
 
 
 class Cleaner:
-    """Cleans an output that comes in pieces: a secret of the environment may lie in two of them."""
+    """Cleans an output that comes in pieces: a secret may lie in two of them."""
 
     def __init__(self) -> None:
         self._held = b""
         self._known = [known.encode("utf-8", errors="surrogateescape") for known in _known()]
 
     def cleaned(self, text: bytes) -> bytes:
-        """Return the text so far without secrets. What may be the beginning of one comes with the next piece."""
+        """Return the text so far without secrets. What may be the beginning of one comes with the next piece.
+
+        So does a line that has not ended, up to a length: the words before a secret are in its line.
+        """
         text = self._held + text
         end = len(text) - max((_begun(text, known) for known in self._known), default=0)
+        line = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        end = min(end, line) if len(text) - line <= HELD_BACK else end
         for known in self._known:  # none is cut in two
             at = text.find(known, max(0, end - len(known) + 1))
             end = at if -1 < at < end < at + len(known) else end

@@ -119,9 +119,11 @@ def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookR
     lab = read_investigation(folder)
     given = NotebookInput(loaded=lab.loaded, folder=folder, from_records=True, interactive=interactive)
     reported = lab.settings.reported
-    gone = [name for name in (reported.files if reported else ()) if not Path(name).is_file()]
+    names = reported.files if reported else ()
+    gone = [name for name in names if not Path(name).is_file() or lab.settings.as_measured.differs(name)]
     if gone:
-        tell(f"{AUDIT.notebook}: its report stays as it is, since {gone[0]} is not here", None)
+        why = f"{gone[0]} is not here, or is not known to be the file that was audited; audit it again"
+        tell(f"{AUDIT.notebook}: its report stays as it is, since {why}", None)
     with locked(folder):
         asked = [s for s in sections_asked(lab.settings) if not gone or s is not AUDIT]
         drawn = [s for s in asked if _has_run(given.store, s) or s is AUDIT]

@@ -37,7 +37,7 @@ def lines(seen: SurveyRecord) -> list[str]:
     for kind in KINDS:
         found += [(LABELS.get(kind, kind), text) for text in _objects(seen, kind)]
         found += [(kind, text) for text in _lacking(seen, kind)]
-    found += [*_models(seen), *_step(seen), *_options(seen), *_written(seen)]
+    found += [*_models(seen), *_step(seen), *_options(seen), *_written(seen), *_asked(seen)]
     found += [("warns", line) for line in seen.warned]
     return [f"{name:<{WIDTH}}{text}" for name, text in found]
 
@@ -229,6 +229,13 @@ def _written(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         at_least = "at least " if len(files) >= MOST_FILES else ""
         more = f", and {at_least}{len(files) - SHOWN_FILES} more" if len(files) > SHOWN_FILES else ""
         yield "writes", ", ".join(files[:SHOWN_FILES]) + more
+
+
+def _asked(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
+    if seen.servers:
+        more = f", and {len(seen.servers) - SHOWN_FILES} more" if len(seen.servers) > SHOWN_FILES else ""
+        it = "it hears" if len(seen.servers) == 1 else "they hear"
+        yield "asks", f"{', '.join(seen.servers[:SHOWN_FILES])}{more}: {it} each trial as the program itself"
 
 
 def count(number: float) -> str:

@@ -104,7 +104,18 @@ def _read(path: Path) -> tuple[Any, Any]:
         raise SettingsError(f"{path}: is no {path.suffix[1:].upper()}: {str(error).splitlines()[0]}") from None
     if not isinstance(data, Mapping):
         raise SettingsError(f"{path}: expected keys with values, found {type(data).__name__}")
+    if _more_values_than(len(text), data):
+        raise SettingsError(f"{path}: its aliases (*name), written out, make more values than it has letters")
     return data, write
+
+
+def _more_values_than(most: int, data: Any) -> bool:
+    """Return whether data holds more values than this, each counted wherever an alias names it."""
+    left = [data]
+    while left and most >= 0:
+        one, most = left.pop(), most - 1
+        left += one.values() if isinstance(one, Mapping) else one if isinstance(one, list) else ()
+    return bool(left)
 
 
 def _parsed(text: str, suffix: str) -> tuple[Any, Any]:

@@ -294,5 +294,5 @@ def _ask(command: Command, program: str, env: Mapping[str, str], *arguments: str
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         last = (done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[-1]
-        raise CommandError(f"{shlex.join(command.words)}: {last}")
+        raise CommandError(f"{command}: {last}")
     return json.loads(lines[-1])

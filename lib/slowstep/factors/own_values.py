@@ -30,11 +30,12 @@ def own_factors(settings: Settings) -> list[tuple[Factor, list[Any]]]:
 
 
 def as_they_are(settings: Settings) -> AsMeasured:
-    """Return what the command gives now, and the digests of its files: all that is judged from records later."""
+    """Return what the command gives now, and the digests of files: all that is judged from records later."""
+    reported = settings.reported.files if settings.reported else ()
     own = [os.path.join(settings.command.folder, name) for name in settings.files] if settings.command else []
     return AsMeasured(
         values={name: _own_value(settings, name) for name in _listed(settings)},
-        digests={file: digest(file) for file in (*settings.surveyed.files, *own)},
+        digests={file: digest(file) for file in (*settings.surveyed.files, *own, *reported)},
     )
 
 
@@ -93,9 +94,12 @@ def _now(settings: Settings, name: str) -> Any:
 
 
 def _own_value(settings: Settings, name: str) -> OwnValue:
-    """Return what the command itself gives: as it was when the run was measured, or else now."""
-    if settings.as_measured and name in settings.as_measured.values:
-        return settings.as_measured.values[name]
+    """Return what the command itself gives: as it was when the run was measured, or else now.
+
+    Of a run that was measured no file is opened: the records of a stranger may name any.
+    """
+    if settings.as_measured is not None:
+        return settings.as_measured.values.get(name, OwnValue(problem="the records do not say what it was"))
     if settings.command is None:
         return OwnValue(problem="only a command has options and files of its own, and this file describes a run")
     try:

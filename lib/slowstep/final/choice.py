@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from slowstep.factors import Arm, combine, label
-from slowstep.final.combinations import clashes, ranked, with_conditions
+from slowstep.final.combinations import clashes, names_of, ranked, with_conditions
 from slowstep.final.job import ends_sooner, job_of
 from slowstep.final.own_words import in_own_words
 from slowstep.final.search import CONFIRMED, winner, without_late, without_redundant
@@ -47,6 +47,8 @@ class Choice:
     """Levels that were redundant or late, and combinations that were not confirmed or do not pay, in words."""
     late: list[str] = field(default_factory=list)
     """The levels among them that would delay the start of the job by more than they save beside the winner's."""
+    unshown: list[str] = field(default_factory=list)
+    """The levels of the winner that were not shown to bring anything beside its others, in words."""
     settings: Settings
     """The final configuration: that of the winner if it is adopted, else the run's own."""
     before: Projection | None
@@ -95,11 +97,12 @@ def choose(lab: Lab) -> Choice:
     apart = clashes(lab.settings, allowed, lab.machine)
     ranking = ranked(allowed, known, _room(lab), apart, beside, job_of(lab))
     chosen, failed = winner(lab, ranking, head_to_heads)
-    dropped, late = list[str](), list[str]()
+    dropped, late, unshown = list[str](), list[str](), list[str]()
     if chosen:
         gains = {label(m.contrast.levels): m.verdict.effect.ratio for m in allowed}
-        chosen, dropped = without_redundant(lab, chosen, gains)
+        chosen, dropped, unshown = without_redundant(lab, chosen, gains)
         chosen, late = without_late(lab, chosen, ranking)
+    kept = names_of(chosen.contrast.levels) if chosen else frozenset()
     left = [said for one, said in failed if one is not chosen]
     left += [in_own_words(name, allowed) for name in (*dropped, *late)]
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
@@ -112,6 +115,7 @@ def choose(lab: Lab) -> Choice:
         chosen=chosen,
         left_out=left,
         late=late,
+        unshown=[in_own_words(name, allowed) for name in unshown if name in kept],
         settings=replace(settings, name=f"{lab.settings.name}_final"),
         before=lab.baseline.projection,
         after=lab.evidence.projected(chosen) if adopted else None,

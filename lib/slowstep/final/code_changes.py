@@ -19,7 +19,7 @@ from slowstep.judgement.nodes import NODE
 from slowstep.judgement.verdict import Verdict
 from slowstep.judgement.verdicts_together import best_levels
 from slowstep.report.summary import refusal
-from slowstep.settings.command import COPIES, Command, digest
+from slowstep.settings.command import COPIES, Command
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.causes import Cause
@@ -136,7 +136,7 @@ def changes_record(settings: Settings) -> dict[str, Any]:
     return {
         "program": settings.command.program,
         "launching": settings.command.launching,
-        "sources": {file: measured.get(file, digest(file)) for file in settings.surveyed.files},
+        "sources": {file: measured[file] for file in settings.surveyed.files if file in measured},
         "values": {key: value for key, value in settings.changes.items() if not given_name(key)},
         "feeding": settings.surveyed.feeding,
         "given": settings.given,

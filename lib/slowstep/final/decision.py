@@ -25,6 +25,7 @@ def decision_of(choice: Choice) -> Decision:
     return Decision(
         adopted=adopted.verdict if adopted else None,
         parts=parts,
+        unshown=choice.unshown if adopted else [],
         refused=[_refused(m, choice) for m in _others(choice, adopted, picks, parts)],
         before=choice.before,
         after=choice.after,

@@ -32,6 +32,7 @@ from slowstep.wording.words import (
     loss_change,
     measured_again,
     money,
+    not_shown_beside,
     omits,
     proviso,
     rate,
@@ -77,7 +78,8 @@ def _options(table: Table) -> str:
     how = (
         "Up to five points each: for the share of the time, and so of the cost, that is saved; for low risk, the share "
         "of the memory that stays free; and for little change (exact 5, numerics 3, semantics 1). The points describe; "
-        "what is decided is the fastest that the parameter file allows."
+        "what is decided is the combination that was expected or seen to be the fastest of those that the parameter "
+        "file allows, and that fresh pairs confirmed. The figures by which single changes were picked tend to be high."
     )
     return f"{table.markdown}\n\n{how}"
 
@@ -87,6 +89,7 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
     if choice.adopted:
         said = f"{escape(verdict.order)}: {effect(verdict.effect)} throughput, {measured_again(verdict)}."
         more = more_lost(lost, verdict.effect)
+        more = f"{more} {not_shown_beside(choice.unshown)}".strip()
         lines = [f"- {code(f'{key}: {value}')}" for key, value in verdict.overrides.items()]
         loss = loss_change(verdict.loss_change)
         lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: {loss}"]

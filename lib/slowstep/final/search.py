@@ -19,7 +19,7 @@ from slowstep.investigation.lab import Lab
 from slowstep.investigation.needed import CONFIRMATION
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import later_start
-from slowstep.judgement.verdict import Outcome
+from slowstep.judgement.verdict import Outcome, Verdict
 
 CONFIRMED = "final"
 """The name of the comparison family that confirms."""
@@ -76,24 +76,28 @@ def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Mea
     return champion.picks
 
 
-def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
-    """Return the combination without redundant changes, and these by their labels. Of two that do the same, one stays.
+def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str], list[str]]:
+    """Return the combination without redundant changes, these by their labels, and those that may be some.
 
-    They are left out one after another, the smallest gain first. Each that goes may be missed a little, so in the end
-    the whole must not beat what remains.
+    Of two that do the same, one stays. They are left out one after another, the smallest gain first. Each that goes may
+    be missed a little, so in the end the whole must not beat what remains. Of those that may be redundant, noise or
+    want of time left open whether they are.
     """
     levels = chosen.contrast.levels
-    kept, dropped = list(levels), []
+    kept, dropped, unshown = list(levels), list[Pick](), list[str]()
     for pick in may_be_redundant(chosen, gains):
-        if len(kept) > 1 and not missed(lab, kept, [pick]):
+        found = beyond_the_rest(lab, kept, [pick]) if len(kept) > 1 else None
+        if found is not None and found.outcome is Outcome.REFUTED:
             kept.remove(pick)
             dropped.append(pick)
+        elif found is not None and found.outcome is not Outcome.SUPPORTED:
+            unshown.append(label([pick]))
     if not dropped or (len(dropped) > 1 and missed(lab, levels, dropped)):
-        return chosen, []
+        return chosen, [], unshown
     smaller = confirmed(lab, kept)
     if smaller.verdict.outcome is not Outcome.SUPPORTED or not ends_sooner(lab, smaller):
-        return chosen, []
-    return smaller, [label([pick]) for pick in dropped]
+        return chosen, [], unshown
+    return smaller, [label([pick]) for pick in dropped], unshown if len(kept) > 1 else []
 
 
 def without_late(lab: Lab, chosen: Measured, ranking: Sequence[Candidate]) -> tuple[Measured, list[str]]:
@@ -134,13 +138,18 @@ def may_be_redundant(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]
 
 def missed(lab: Lab, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
     """Return whether `picks` may bring something beyond the rest of `levels`, or are what the rest needs."""
+    found = beyond_the_rest(lab, levels, picks)
+    return found is None or found.outcome is not Outcome.REFUTED
+
+
+def beyond_the_rest(lab: Lab, levels: Sequence[Pick], picks: Sequence[Pick]) -> Verdict | None:
+    """Return the verdict on what `picks` bring beyond the rest of `levels`; None if the rest needs them."""
     rest = combine(lab.settings, with_conditions([p for p in levels if p not in picks]), lab.machine)
     whole = combine(lab.settings, with_conditions(levels), lab.machine)
     if rest.treatment.settings == whole.treatment.settings:
-        return True
+        return None
     contrast = Contrast(levels=with_conditions(picks), baseline=rest.treatment, treatment=whole.treatment)
-    found = lab.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
-    return found.verdict.outcome is not Outcome.REFUTED
+    return lab.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}").verdict
 
 
 def confirmed(lab: Lab, picks: Sequence[Pick]) -> Measured:

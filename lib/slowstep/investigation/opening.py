@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from slowstep.investigation.evidence import Evidence, NotMeasured
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
 from slowstep.launch.far_nodes import gather
-from slowstep.launch.of_command import warmed
+from slowstep.launch.of_command import refuse_within, warmed
 from slowstep.launch.surveyed_run import surveyed_for, write
 from slowstep.launch.surveyor import SurveyOrder
 from slowstep.measure.local import LocalMeasurer
@@ -45,12 +46,12 @@ class Description:
     training_defaults: dict[str, object] = field(default_factory=dict)
     """The defaults of TrainingArguments in that environment."""
     as_measured: AsMeasured | None = None
-    """The user's own files in that environment; None in records of earlier versions."""
+    """The user's own files in that environment; None in records of earlier versions, which know nothing of them."""
 
     @property
     def described(self) -> Settings:
         """The settings with what they mean in that environment."""
-        return replace(self.settings, defaults=self.training_defaults, as_measured=self.as_measured)
+        return replace(self.settings, defaults=self.training_defaults, as_measured=self.as_measured or AsMeasured())
 
     @property
     def run(self) -> str:
@@ -144,7 +145,11 @@ def open_lab(
 
 
 def measurer_of(settings: Settings, folder: Path) -> Measurer:
-    """Return what measures an investigation: this machine, or the nodes that its section `measure` asks for."""
+    """Return what measures an investigation: this machine, or the nodes that its section `measure` asks for.
+
+    SettingsError in a trial of another one.
+    """
+    refuse_within(os.environ)
     slurm = settings.measure.slurm
     if slurm is None:
         return LocalMeasurer(settings.budget, folder / "records" / "logs")

@@ -135,6 +135,8 @@ class Decision:
     """The verdict on the adopted configuration; None if none was shown to be faster."""
     parts: list[Verdict] = field(default_factory=list)
     """The verdicts on the single changes that it is made of, the largest gain first."""
+    unshown: list[str] = field(default_factory=list)
+    """Those of them, in words, that were not shown to bring anything beside the others."""
     refused: list[Refused] = field(default_factory=list)
     before: Projection | None = None
     after: Projection | None = None

@@ -21,6 +21,7 @@ from slowstep.launch.warm_interpreter import (
 )
 from slowstep.settings.command import Command
 from slowstep.settings.epochs import why_epochs_end
+from slowstep.settings.errors import SettingsError
 from slowstep.settings.periodic_events import EVENTS, is_rare
 from slowstep.settings.schema import Settings
 from slowstep_probe.changing.intervention import Intervention
@@ -38,6 +39,9 @@ OFFLINE = {
 }
 """Environment variables by which trackers tell nobody what a trial or a survey does. They write to files, which are
 thrown away. Some read them while they are imported."""
+
+WITHIN = "SLOWSTEP_WITHIN"
+"""The environment variable that says that a program runs in a survey or a trial: "1"."""
 
 OF_NOTEBOOKS = re.compile(r"MPLBACKEND=module://.*|PYDEVD_.*|CLICOLOR(_FORCE)?=1|FORCE_COLOR=1|(GIT_)?PAGER=cat")
 """Environment variables that a notebook's kernel has set, and that the command would not find."""
@@ -57,7 +61,16 @@ def offline(folder: str | os.PathLike[str]) -> dict[str, str]:
 
     MLflow is given a database in `folder`, the trial's own: another user could own a file at a path that all share.
     """
-    return OFFLINE | {"MLFLOW_TRACKING_URI": f"sqlite:///{os.fspath(folder)}/mlflow.db"}
+    return OFFLINE | {"MLFLOW_TRACKING_URI": f"sqlite:///{os.fspath(folder)}/mlflow.db", WITHIN: "1"}
+
+
+def refuse_within(env: Mapping[str, str]) -> None:
+    """Raise SettingsError in a survey or a trial: a program that diagnosed itself there would never come to an end."""
+    if env.get(WITHIN):
+        raise SettingsError(
+            "the program that is diagnosed starts slowstep itself, which would survey and train it within its own "
+            f"trial; name the program that trains, or leave that call out where {WITHIN} is set"
+        )
 
 
 def program_of(command: Command, given: Mapping[str, object], folder: Path) -> Program:

@@ -9,6 +9,7 @@ from typing import Any
 
 from slowstep.command.resolve import CommandError
 from slowstep.launch.far_nodes import spread
+from slowstep.launch.of_command import refuse_within
 from slowstep.launch.surveyed_process import SurveyOrder, run_survey
 from slowstep.nodes.current import session_of
 from slowstep.nodes.member import NodeFailed
@@ -41,6 +42,8 @@ class SurveyRecord:
     constructed: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
+    servers: list[str] = field(default_factory=list)
+    """The servers that it asked, as `host:port` or by the path of a socket, as far as Python asks them."""
     configurations: list[str] = field(default_factory=list)
     """Configuration files of the user's own that it read."""
     threads: int = 0
@@ -72,6 +75,7 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
 
     What the program writes is thrown away, unless the command is not `protected`.
     """
+    refuse_within(env)
     command, seen = _told(command, order, env)
     if "launcher" in seen:  # it would start several processes now, so it is surveyed as all of them
         alone, command = command, _of_several(command, seen)

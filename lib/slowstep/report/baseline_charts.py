@@ -95,7 +95,8 @@ def step_times(baseline: Baseline) -> Chart:
         )
     figure.update_xaxes(title="measured step")
     figure.update_yaxes(title="ms", rangemode="tozero")
-    return Chart(figure, f"Time of every measured step; {outliers} lie beyond twice the median.", rows, 340)
+    lie = "lies" if outliers == 1 else "lie"
+    return Chart(figure, f"Time of every measured step; {outliers} {lie} beyond twice the median.", rows, 340)
 
 
 def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:

@@ -50,7 +50,7 @@ from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import looked_at_again, remains
 from slowstep.wording.still_open import more_lost
-from slowstep.wording.words import SIGNS, change_of_job, effect, omits, share, size
+from slowstep.wording.words import SIGNS, change_of_job, effect, not_shown_beside, omits, share, size
 
 FEWER = 0.05
 """A change that takes more than this part of the tokens out of a sample is said to, beside a job's hours."""
@@ -269,7 +269,8 @@ class Overview:
                 f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since this "
                 f"change was not picked by these pairs.{looked}"
             )
-        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{looked}"
+        apart = f" {said}" if (said := not_shown_beside(self.decision.unshown)) else ""
+        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{apart}{looked}"
 
     @property
     def remains(self) -> list[str]:
@@ -311,8 +312,8 @@ class Overview:
             return " ".join(filter(None, beside))
         gain = unsigned(percent(self.noise))
         told = (
-            f"Compared with itself, the run differs by chance: as many pairs can show a gain of {gain} "
-            "or more, and more pairs a smaller one."
+            f"Compared with itself, the run differs by chance: pairs as few as in that comparison can show a gain of "
+            f"{gain} or more, and more pairs a smaller one."
         )
         if self.noise >= NOTHING_TOLD:
             told = (

@@ -32,6 +32,7 @@ from slowstep.wording.words import (
     measured_again,
     money,
     not_measured_again,
+    not_shown_beside,
     proviso,
     rate,
     share,
@@ -192,27 +193,33 @@ def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
 
 
 def final_conclusion(
-    chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[str], causes: Sequence[Cause]
+    chosen: Verdict | None,
+    tested: Sequence[Verdict],
+    left: Sequence[str],
+    causes: Sequence[Cause],
+    unshown: Sequence[str] = (),
 ) -> Text:
     """Write what to change in the end, and what no change accounts for.
 
     `chosen` is the final configuration, `tested` is all that was tested, and `left` names parts that were left out.
+    Parts of it that were not shown to bring anything beside the rest are `unshown`.
     """
     adopted = chosen is not None and chosen.outcome is Outcome.SUPPORTED
     open_ones = [f"**Still open:** {escape(one)}" for one in still_open(causes, adopted)]
-    return Text("\n\n".join([_decision(chosen, tested, left), *open_ones]))
+    return Text("\n\n".join([_decision(chosen, tested, left, unshown), *open_ones]))
 
 
-def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[str]) -> str:
+def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[str], unshown: Sequence[str]) -> str:
     if chosen is None:
         return _no_change(tested)
     if chosen.outcome is not Outcome.SUPPORTED:
         return f"**Change nothing yet.** {unconfirmed(chosen)}"
     why = "" if chosen.alone else ", since gains don't add"
     dropped = f" {sentence(changes_left_out([*map(escape, left)]))}" if left else ""
+    apart = f" {not_shown_beside([*map(escape, unshown)])}" if unshown else ""
     return (
         f"**{escape(chosen.order)}: {span(chosen.effect)} throughput against the baseline**, {measured_again(chosen)} "
-        f"({strength(chosen)}){why}. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "
+        f"({strength(chosen)}){why}.{apart} {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "
         "The files in final/ hold this configuration."
     )
 

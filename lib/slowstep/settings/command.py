@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import keyword
+import os
 import re
 import shlex
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,10 +25,15 @@ COPIES = "files"
 
 
 def digest(file: str) -> str:
-    """Return a digest of a file's content; empty if it can't be read."""
+    """Return a digest of a regular file's content; empty if there is none, or none that can be read.
+
+    Its path may be a stranger's, and a pipe or a device never comes to an end.
+    """
     try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-    except OSError:
+        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            regular = stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
+            return hashlib.file_digest(opened, "sha256").hexdigest() if regular else ""
+    except (OSError, ValueError):  # a zero byte in a path
         return ""
 
 
@@ -165,9 +172,13 @@ class AsMeasured:
     values: dict[str, OwnValue] = field(default_factory=dict)
     """What the command gave then, by option (`--lr`) or by `file:key`."""
     digests: dict[str, str] = field(default_factory=dict)
-    """The digests of the files of its code and of the configuration files whose values are tried, by path."""
+    """The digests of the files of its code, of the configuration files whose values are tried, and of the files with
+    reported figures, by path."""
 
     def differs(self, file: str | Path) -> bool:
-        """Return whether a file is not as it was then; False for one that nothing is known of."""
+        """Return whether a file is not known to be as it was then.
+
+        One that nothing is known of is not opened: records that somebody sent may name any.
+        """
         known = {Path(path).resolve(): was for path, was in self.digests.items()}.get(Path(file).resolve())
-        return known is not None and digest(str(file)) != known
+        return known is None or digest(str(file)) != known

@@ -219,6 +219,12 @@ def changes_left_out(names: Sequence[str]) -> str:
     return f"left out, since not missed beside the rest, not confirmed, or not paying in this job: {', '.join(names)}"
 
 
+def not_shown_beside(names: Sequence[str]) -> str:
+    """Return which parts of a configuration may bring nothing beside the others, as a sentence; empty for none."""
+    brings = "brings" if len(names) == 1 else "bring"
+    return f"Whether {' and '.join(names)} {brings} anything beside the rest was not shown." if names else ""
+
+
 def strength(verdict: Verdict) -> str:
     """Return what a verdict rests on, in words that a manager understands."""
     if verdict.effect is None:

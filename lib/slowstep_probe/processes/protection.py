@@ -3,7 +3,8 @@
 The process gets a mount namespace of its own. It needs to be root, or to be allowed user namespaces, as most Linux
 distributions allow (user_namespaces(7), the kernel's filesystems/overlayfs). A file that is opened to be changed is
 copied first. Shared memory (/dev/shm) is memory of the trial's own over the user's, as large as that; it ends with the
-trial, and two trials may use one name in it. Sockets at which others listen lead to them, since an overlay's own would
+trial, and two trials may use one name in it, and in what System V and message queues share. The system's settings can
+only be read. Sockets at which others listen lead to them, since an overlay's own would
 lead nowhere.
 """
 
@@ -17,7 +18,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 
-NEW_MOUNTS, NEW_USER = 0x00020000, 0x10000000
+NEW_MOUNTS, NEW_IPC, NEW_USER = 0x00020000, 0x08000000, 0x10000000
 BIND, RECURSIVE, PRIVATE, REMOUNT = 0x1000, 0x4000, 0x40000, 0x20
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXECUTION = 0x1, 0x2, 0x4, 0x8
 """Flags of unshare(2) and mount(2), from linux/sched.h and linux/mount.h."""
@@ -30,6 +31,9 @@ VIRTUAL = re.compile(
 
 OF_SYSTEM = ("/proc", "/sys", "/dev")
 """The folders whose files tell of the system, and are none of a user's."""
+
+SETTINGS = ("/proc/sys", "/sys")
+"""The folders in which root changes how the system works, for all of its processes."""
 
 DEVICES = "/dev"
 """It holds no files, but shared memory."""
@@ -132,6 +136,11 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         if not _bound(libc, descriptor, path) and path in (folder, *writable):
             found.open.append(path)
     found.open += [path for path in files if path not in copies and not _read_only(libc, path)]
+    for path in () if as_user else SETTINGS:
+        if os.path.isdir(path) and not os.statvfs(path).f_flag & READ_ONLY:
+            _read_only(libc, path, RECURSIVE)
+    if not os.path.exists(OF_NVIDIA):
+        libc.unshare(NEW_IPC)  # a system without that is no less safe in all else
     if not _read_only(libc, "/") and os.access("/", os.W_OK):
         found.open.append("/")
     for descriptor in [*lowers.values(), *mounts.values(), *kept.values(), *copies.values(), base]:
@@ -281,10 +290,13 @@ def _below(path: str, folder: str) -> bool:
     return path.startswith(os.path.join(folder, ""))
 
 
-def _read_only(libc: ctypes.CDLL, path: str) -> bool:
-    """Let nothing be written to a mount, or to a folder, in this namespace; return whether that could be had."""
+def _read_only(libc: ctypes.CDLL, path: str, inner: int = 0) -> bool:
+    """Let nothing be written to a mount, or to a folder, in this namespace; return whether that could be had.
+
+    What is mounted within it stays in its place, as it is, if `inner` is RECURSIVE.
+    """
     where = os.fsencode(path)
-    if path != "/" and libc.mount(where, where, None, BIND, None):
+    if path != "/" and libc.mount(where, where, None, BIND | inner, None):
         return False
     kept = os.statvfs(path).f_flag & (NO_SUID | NO_DEVICES | NO_EXECUTION)  # locked where a user namespace is needed
     return libc.mount(None, where, None, REMOUNT | BIND | READ_ONLY | kept, None) == 0

@@ -48,11 +48,13 @@ def main(order: str) -> None:
     """Run the program of an order, and tell what was seen of it. Never returns."""
     asked = json.loads(order)
     began = time.monotonic()
+    from slowstep_probe.processes.own_signals import keep_signals
     from slowstep_probe.processes.standard_input import close_standard_input
     from slowstep_probe.program import Program
 
     close_standard_input()
     protection = _protected(asked)
+    keep_signals()
     own = _rank_of(asked) if asked["group"] else None
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     if own is not None and asked["launcher"] == "environment":

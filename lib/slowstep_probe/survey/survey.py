@@ -7,6 +7,7 @@ import inspect
 import mmap
 import os
 import shlex
+import socket
 import sys
 import threading
 import time
@@ -45,6 +46,7 @@ from slowstep_probe.ranks.launched_commands import SCRIPTS
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.secret import hidden, masked, without_secrets
 from slowstep_probe.survey.program_lines import first_command, is_own_program
+from slowstep_probe.survey.servers import CONNECTS, Servers
 from slowstep_probe.weights.built_once import watch
 
 MOST = 200
@@ -100,6 +102,7 @@ class Survey:
         """The options that the program's own parser knows, with the values it found."""
         self.written: Counter[str] = Counter()
         """Files that were opened for writing."""
+        self.servers = Servers()
         self.configurations: dict[str, None] = {}
         """Configuration files of the user's own that were opened for reading, in their order."""
         self._loaders: dict[int, Constructed] = {}
@@ -155,6 +158,7 @@ class Survey:
         self._launchers.taken_over = self.options.clear  # those were the launcher's own
         self._launchers.process_started = lambda function: self.note("process", function, {})
         self._launchers.attach(patches, self._late)
+        patches.look(socket, "getaddrinfo", self.servers.looked_up)
         uploads.attach(patches, self._late)
         others.attach(patches)
         self._on("transformers.training_args", self._training_arguments)
@@ -303,6 +307,7 @@ class Survey:
             "options": self.options,
             "written": [file for file, _ in self.written.most_common(MOST)],
             "configurations": [file for file in self.configurations if file not in self.written][:MOST],
+            "servers": list(self.servers.found),
             "threads": torch.get_num_threads(),
             "weights_seconds": self.weights_seconds,
         }
@@ -416,7 +421,9 @@ class Survey:
                     self.options[option] = shown(value)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note each file that is opened for writing, configuration files, and programs. It may raise nothing."""
+        """Note files that are opened for writing, configuration files, programs, servers. It may raise nothing."""
+        if event == CONNECTS:
+            looking(self.servers.connects)(*arguments)
         if event == "subprocess.Popen":
             looking(self._program_started)(arguments[1], arguments[2])
         if event == "os.system":

@@ -41,6 +41,7 @@ from slowstep_probe.probe.graphs import recompilations
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.memory_watch import most_held_alone
 from slowstep_probe.processes.own_end import EXIT, OwnEnd
+from slowstep_probe.processes.own_signals import keep_signals
 from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import to_its_end
@@ -113,11 +114,17 @@ def main(wire: Wire, launch: Mapping[str, Any]) -> None:
 
 
 def _protect(asked: Launch) -> None:
-    """Let nothing stay that the program writes, if that is wanted; NotTestable where it can't be had."""
-    if asked.intervention is not None and asked.intervention.writable:
+    """Let nothing stay that the program writes, if that is wanted; NotTestable where it can't be had.
+
+    Its signals stay with it in any case, as far as the system can hold them.
+    """
+    if asked.intervention is None:
+        return
+    if asked.intervention.writable:
         protection = protect(asked.intervention.writable[0], asked.intervention.writable)
         if protection.open:
             raise NotTestable(unprotected(protection))
+    keep_signals()
 
 
 def _own_rank(wire: Wire, group: Group) -> OwnRank:

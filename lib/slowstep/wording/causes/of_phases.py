@@ -20,6 +20,9 @@ from slowstep.wording.causes.of_changes import also, costs, factor_cause, no_mor
 from slowstep.wording.lost import consists, gain_without, takes
 from slowstep.wording.words import effect, share, share_span
 
+ADOPTED = "all that is adopted"
+TODAY = "today's time"
+
 
 def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     """Return the cause of a phase whose loss an undecided change takes away."""
@@ -47,10 +50,11 @@ def cause_in_part(
     """
     beyond, after = _beyond(suspect, verdicts, limit, parts), _changed(parts, remaining)
     best, *others = sorted(parts, key=lambda v: -v.gain)
-    at_least = f"at least {share(stays.least)} of today's time"
-    loses = f"With {after} the run still loses {at_least} in {phase_named(suspect.phase)}."
-    lost = _lost(suspect, suspect.ratio)
-    still_open = f"{lost} {loses} {beyond}"
+    stays_lost = f"the run still loses at least {share(stays.least)} of {TODAY} in {phase_named(suspect.phase)}."
+    loses, lost = f"With {after} {stays_lost}", _lost(suspect, suspect.ratio)
+    # it stands by itself, where nothing before it has named the changes
+    named = after if after == ADOPTED else " and ".join(v.shown for v in (best, *others))
+    still_open = f"{_lost(suspect, suspect.ratio, of=TODAY)} With {named} {stays_lost} {beyond}"
     if names(best, suspect.ratio):
         text = f"{costs(best, [suspect])}{also(others)} {loses} {beyond}"
         cause = factor_cause(best, max(suspect.ratio, best.effect.ratio), text)
@@ -72,7 +76,7 @@ def cause_in_part(
 def _changed(parts: Sequence[Verdict], remaining: Remaining | None) -> str:
     """Return what is changed in a run that is known to lose something still."""
     if remaining and all(remaining.holds(v) for v in parts):
-        return "all that is adopted"
+        return ADOPTED
     return "that change" if len(parts) == 1 else "these changes"
 
 
@@ -159,9 +163,9 @@ def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect, way: Suspect) -
     )
 
 
-def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "that time") -> str:
+def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "that time", of: str = "the time") -> str:
     """Return what a phase takes, why that is lost, what it consists of, and what it would bring, in sentences."""
-    parts = f"{takes(suspect)}; {suspect.why}{explained}. {consists(suspect)}".rstrip()
+    parts = f"{takes(suspect, of)}; {suspect.why}{explained}. {consists(suspect)}".rstrip()
     gain = unsigned(gain_without(suspect) if ratio == suspect.ratio else percent(ratio))
     return f"{parts} Without {without} the run would be {gain} faster than today."
 
