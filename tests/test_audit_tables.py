@@ -1284,3 +1284,12 @@ def test_a_table_of_metrics_says_what_to_do() -> None:
     table = "run_id,key,value,timestamp,step\n" + "".join(f"x,step_time,0.5,{CLOCK + i},{i}\n" for i in range(9))
     with pytest.raises(Unreadable, match="'key' says what each row holds: give each of its metrics a column"):
         table_rows(table, "t")
+
+
+@pytest.mark.parametrize("cell", ["25", "25 s", "25000 ms", "25s"])
+def test_a_time_of_several_steps_stays_one_in_another_unit(cell: str, tmp_path: Path) -> None:
+    """The header says how many steps are timed, whatever unit of time stands in the cell."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"run,time per 100 iterations (s)\na,{cell}\nb,20\n")
+
+    assert 0.25 == pytest.approx(parse(read_file(path)[0]["figures"]["seconds_per_step"]).middle)

@@ -21,6 +21,7 @@ from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.text_files import boxed, looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.audit.row_settings import without_overridden
+from slowstep.audit.run import TIMED
 from slowstep.settings import SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
@@ -97,16 +98,19 @@ def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of a text file: those of its table, or those of a log beside a box without figures."""
+    """Return the rows of a text file: those of its table, or those of a log beside a box without speeds."""
     if not looks_like_table(path):
-        return read_log(path)
+        return read_log(path, columns)
     try:
-        return read_table(path, columns)
+        found, refused = read_table(path, columns), None
     except NoFigures as error:
-        if boxed(path):
-            with contextlib.suppress(Unreadable):
-                return read_log(path, beside_box=True)
-        raise error from None
+        found, refused = [], error
+    if not any(name.startswith(TIMED) for row in found for name in (*row["figures"], *row["phases"])) and boxed(path):
+        with contextlib.suppress(Unreadable):
+            return read_log(path, columns, beside_box=True)
+    if refused:
+        raise refused
+    return found
 
 
 def _tried(read: Any, problems: list[str]) -> list[Row]:

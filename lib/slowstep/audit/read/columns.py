@@ -29,6 +29,9 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
 }
 """Words of a header that change nothing about its unit."""
 
+OF_A_RATE = {*DESCRIBED, *THINGS}
+"""Words before `rate` that leave it a speed."""
+
 ONE_TIME = {"record", "item", "example", "ex"}
 """Things that are samples in a ratio, and something else beside `time` alone: the time of a record is the best one."""
 
@@ -202,6 +205,8 @@ class Column:
     """The size of the column's unit in the kit's own unit."""
     inverted: bool = False
     """True if its numbers are the inverse of the kit's: epochs an hour for the seconds of one."""
+    count: float = 1.0
+    """The number of things that a time is of, as the header says it: cells may have another unit of time."""
     unit: str = ""
     """The unit in the header, where it tells more than the scale: a percentage."""
     percentage: str = ""
@@ -254,7 +259,7 @@ def _with_unit(text: str, bracketed: str, rest: str, words: list[str]) -> Column
     """Return the meaning of a header that gives the unit of a speed or of a figure; None for others."""
     unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
     if unit:
-        return Column("figure", unit.quantity, unit.scale, unit.inverted)
+        return Column("figure", unit.quantity, unit.scale, unit.inverted, count=unit.count)
     units = OTHERS.get(_named(rest), {})
     return Column("figure", _named(rest), units[bracketed], unit=bracketed) if bracketed in units else None
 
@@ -275,6 +280,8 @@ def _unclear(text: str, words: list[str]) -> Column:
     if ratio(text.split(" ")[-1]):  # a unit behind words that change its meaning: `p99 s/it`, `A100 s/it`
         return Column("open")
     name = setting_called(text) or text.replace(" ", "_")
+    if words[-1:] == ["rate"] and not OF_A_RATE.issuperset(words):  # of learning, of dropout
+        return Column("open")
     return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
 
 
@@ -397,7 +404,7 @@ def _scale(held: Column, tail: str, unit: Unit | None) -> float:
         return unit.scale
     said = tail.lower().rstrip(".")
     if said in TIMES and (held.name.startswith("seconds") or held.kind == "phase"):
-        return TIMES[said] * (held.scale if held.kind == "timed" else 1.0)
+        return TIMES[said] * (held.scale if held.kind == "timed" else 1 / held.count)
     if said in TIMES and held.name.startswith(("hours", "minutes")):
         return TIMES[said] / (3600 if held.name == "hours" else 60)
     if said in OTHERS.get(held.name, {}):
