@@ -44,13 +44,14 @@ BESIDE = {
     "hfu": "% HFU",
     "speed_up": "times as fast",
     "scaling_efficiency": "% of linear scaling",
+    "time_left": "% of the time",
 }
 """Figures that have no relation to the others, each with its name in tables."""
 
 TEXT = ("finetune", "plain_loop")
 """Workloads whose samples are texts."""
 
-STATED = ("speed_up", "scaling_efficiency")
+STATED = ("speed_up", "scaling_efficiency", "time_left")
 """Ratios to another row, which a table states beside what it measured."""
 
 SHARES = ("mfu", "hfu", "scaling_efficiency")

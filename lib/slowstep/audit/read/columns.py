@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
+from slowstep.audit.read.change_headers import change_called
 from slowstep.audit.read.durations import duration
 from slowstep.audit.read.few_steps import OF_MIDDLE, of_few
 from slowstep.audit.read.header_scales import scaled
@@ -211,7 +212,8 @@ class Column:
     """The unit in the header, where it tells more than the scale: a percentage."""
     percentage: str = ""
     """What a percentage without a sign is in a column of speed-ups: 'whole' (100 % is as fast as the base), 'more'
-    (0 % is), or empty where its first row does not tell."""
+    (0 % is), or empty where its first row does not tell. In a column of times, whether it says by how much they
+    'changed', or how much of them is 'saved'."""
 
 
 MEASURED = ("figure", "timed", "phase")
@@ -244,6 +246,11 @@ def _called(text: str, settings: set[str]) -> Column | None:
     if text in NO_SETTINGS:
         return Column("ignored")
     named = _named(text) or _named(text.removesuffix("(%)").removesuffix("%").rstrip())
+    if change := change_called(text):
+        in_header = "%" if text.endswith(("%", "%)")) else ""
+        if change != "speed_up":
+            return Column("stated", "time_left", unit=in_header, percentage=change)
+        return Column("open") if in_header else Column("stated", "speed_up")
     if named in STATED:
         percent = named == "speed_up" and text.endswith(("%", "%)"))  # of more, or of the whole
         return Column("open") if percent else Column("stated", named)
