@@ -135,6 +135,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
     found = _sizes([read_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
+    found = _named_by_words(found, held, body) if not counters else found
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
@@ -242,6 +243,26 @@ def _sizes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         row | {"sizes": row["sizes"] | own, "unknown": {n: t for n, t in row["unknown"].items() if n not in own}}
         for row, own in zip(rows, whole, strict=True)
     ]
+
+
+def _named_by_words(
+    rows: Sequence[dict[str, Any]], held: Sequence[Column], body: Sequence[Sequence[Cell]]
+) -> list[dict[str, Any]]:
+    """Name rows that no column names by the words of the first columns, if these are others in each row.
+
+    What the words say stays what the rows differ in.
+    """
+    names = [""] * len(rows)
+    if any(row["named"] for row in rows):
+        return list(rows)
+    for i, one in enumerate(held):
+        words = [plain(cells[i][0]) for cells in body]
+        if one.kind not in ("open", "factor") or not all(map(is_word, words)):
+            break
+        names = [f"{name} {word}".strip() for name, word in zip(names, words, strict=True)]
+        if len({*names}) == len(rows):
+            return [row | {"label": shortened(name)} for row, name in zip(rows, names, strict=True)]
+    return list(rows)
 
 
 def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
