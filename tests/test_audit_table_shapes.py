@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
+from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
 
@@ -65,7 +66,7 @@ def test_shares_of_a_step_beside_its_phases_are_no_run() -> None:
 def test_phases_of_other_units_stay_unread() -> None:
     """Lines of which some are called alike are no phases of one step, and neither is one phase alone."""
     for lines in ("| forward | 2 | 3 |\n| forward | 2 | 3 |\n", "| forward | 2 | 3 |\n| loss | 2 | 3 |\n"):
-        with pytest.raises(Exception, match="no column holds a figure"):
+        with pytest.raises(SettingsError, match="no column holds a figure"):
             report(f"| phase | a (ms) | b (ms) |\n|---|---|---|\n{lines}")
 
 
@@ -138,3 +139,60 @@ def test_rows_are_called_by_the_words_of_the_first_columns() -> None:
 
     assert ["7B DDP", "7B FSDP", "13B DDP"] == [run.label for run in report(table).runs]
     assert ["row 1", "row 2"] == [run.label for run in report(repeats).runs]
+
+
+@pytest.mark.parametrize(
+    ("cells", "read"),
+    [
+        (("412,5", "1.077,6"), (412.5, 1077.6)),
+        (("1.412", "77,6 "), (1412, 77.6)),
+        (("0,412", "1,234"), (0.412, 1.234)),
+        (("412,5 ± 3,1", "2.048,25"), (412.5, 2048.25)),
+    ],
+)
+def test_commas_are_decimal_points_where_one_can_be_nothing_else(cells: tuple[str, str], read: tuple) -> None:
+    """In a table with semicolons. Points part thousands there."""
+    (run,) = report(f"run;s/it;images/s\na;{cells[0]};{cells[1]}\n").runs
+
+    assert read == (pytest.approx(run.given["seconds_per_step"].middle), run.given["samples_per_second"].middle)
+
+
+@pytest.mark.parametrize(
+    "cells", [("1,234", "2,345"), ("412,5", "77.6"), ("412,5", "0.776"), ("412,5", "1,234.5"), ("412,5", "1,234,567")]
+)
+def test_a_comma_that_could_part_thousands_is_asked_about(cells: tuple[str, str]) -> None:
+    """Also where another number has a decimal point."""
+    with pytest.raises(SettingsError, match="is the comma a decimal point"):
+        report(f"run;s/it;images/s\na;{cells[0]};{cells[1]}\n")
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "why"),
+    [
+        ("epoch time", ("18:04", "13:06"), "minutes and seconds, or hours and minutes"),
+        ("GPU util", ("~55%", ">95%"), "expected a number, found '>95%'"),
+        ("train_step_time", ("315", "200"), "in what unit"),
+        ("s/step", ("0.3", "slow"), "expected a number, found 'slow'"),
+    ],
+)
+def test_a_column_with_a_cell_that_is_unclear_is_left_out_beside_a_speed(header: str, cells: tuple, why: str) -> None:
+    """It is asked about once. Without another speed the table is refused."""
+    for speed in ("images/s,301.5", "speed,301.5 img/s", "train_images_per_sec,301.5"):
+        name, cell = speed.split(",")
+        found = report(f"run,{header},{name}\na,{cells[0]},{cell}\nb,{cells[1]},{cell}\n")
+        asked = [question for question in found.questions if f"'{header}'" in question or f" {header}" in question]
+
+        assert [301.5] * 2 == [run.given["samples_per_second"].middle for run in found.runs]
+        assert [True] == [f"'{header}' is left out" in question and why in question for question in asked]
+    with pytest.raises(SettingsError):
+        report(f"run,{header},loss\na,{cells[0]},3\nb,{cells[1]},3\n")
+
+
+def test_an_epoch_that_takes_a_time_is_one_of_so_many_seconds() -> None:
+    """The unit in each cell tells, and a number of epochs has none."""
+    found = report("run,epoch,time to train\na,11m 08s,14h 20m\nb,6m 29s,4h 05m\n")
+
+    assert [668, 389] == [run.given["seconds_per_epoch"].middle for run in found.runs]
+    assert [51600, 14700] == [run.given["seconds"].middle for run in found.runs]
+    with pytest.raises(SettingsError, match="the seconds of an epoch"):
+        report("run,epoch\na,3\nb,4\n")

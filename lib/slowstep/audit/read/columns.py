@@ -18,7 +18,10 @@ from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
 
-WHOLE_JOB = ("total time", "training time", "train time", "wall time", "wall clock", "wall-clock", "runtime")
+WHOLE_JOB = (
+    *("total time", "time to train", "total training time", "training time", "train time"),
+    *("wall time", "wall clock", "wall-clock", "runtime"),
+)
 """The first words of a header if the whole job is timed. The unit is behind them in brackets, or in each cell."""
 
 TIMED_WORDS = {"time", "duration", "latency", "timing"}
@@ -314,7 +317,7 @@ def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
         rest, bracketed = f"{rest}/{of}", ""
     elif share and of not in TIMES and of not in THINGS:
         return None
-    found, words = ratio(bracketed) or ratio(text), rest.split(" ")
+    found, words = ratio(bracketed) or ratio(text), re.split(r"[ _]+", rest)
     if found:
         return found
     while words and not found:

@@ -10,7 +10,7 @@ from typing import Any
 from slowstep.audit.figures import parse
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
-from slowstep.audit.read.columns import MEASURED, Column, figure, is_number, plain
+from slowstep.audit.read.columns import MEASURED, NOTHING, Column, figure, is_number, plain
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
@@ -19,6 +19,7 @@ from slowstep.audit.read.courses import (
     measured_in,
     repeat_key,
 )
+from slowstep.audit.read.device_cells import counted_devices
 from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
 from slowstep.audit.read.few_steps import STATISTIC, of_few
 from slowstep.audit.read.meanings import (
@@ -131,7 +132,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         along = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in BESIDE_POSITION}
         held = ignored(held, {*elapsed, *along, *counters})
     by_clock = bool(counters and (clocks or elapsed))
-    timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
+    held, unclear = _without_unclear_cells(held, header, body)
+    timed = any(_says_speed(one, cells) for one, cells in zip(held, by_column(header, body), strict=True))
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
     found = _sizes([read_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
@@ -139,7 +141,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
-        if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
+        if one.kind == "open" and i not in unclear and any(_is_unread(cells[i][0], one) for cells in body)
     ]
     if counters:
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
@@ -151,8 +153,51 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         asked = [f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out if not clocked] + [of_optimizer] * bool(of_optimizer)
         asked += odd_ratios([plain(cell[0]) for cell in header], held, by_column(header, body))
         own[0] |= {"questions": [*own[0]["questions"], *asked]}
-        own[0] |= {"of_table": [of_evaluation], "left_out": names_of(evaluations, held, body)} if of_evaluation else {}
+        own[0] |= {"of_table": [*filter(None, [of_evaluation]), *unclear.values()]}
+        own[0] |= {"left_out": names_of(evaluations, held, body)} if of_evaluation else {}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
+
+
+def _without_unclear_cells(
+    held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]
+) -> tuple[list[Column], dict[int, str]]:
+    """Return the columns without those that have a cell which can't be read, and a question on each of these by place.
+
+    They stay, so that the table is refused, where no other column says a speed.
+    """
+    wrong = {i: why for i, one in enumerate(held) if one.kind in MEASURED and (why := _wrong_in(body, i, one))}
+    texts = by_column(header, body)
+    if not wrong or not any(_says_speed(one, texts[i]) for i, one in enumerate(held) if i not in wrong):
+        return list(held), {}
+    asked = {i: f"The column '{plain(header[i][0])}' is left out: {why}" for i, why in wrong.items()}
+    return [Column("open") if i in wrong else one for i, one in enumerate(held)], asked
+
+
+def _is_unread(text: str, held: Column) -> bool:
+    """Return whether a cell of a column that nobody read holds a number, and no unit that says what it is."""
+    return is_number(text) and not figure(text, held)
+
+
+def _says_speed(held: Column, cells: Sequence[str]) -> bool:
+    """Return whether a column holds a speed or a time by its header, or by a unit in each of its cells."""
+    if held.kind != "open":
+        return held.kind in MEASURED and held.name.startswith(TIMED)
+    try:
+        said = [figure(text, held) for text in cells if plain(text).lower() not in NOTHING]
+    except ValueError:
+        return False
+    return bool(said) and all(found and found[0].startswith(TIMED) for found in said)
+
+
+def _wrong_in(body: Sequence[Sequence[Cell]], i: int, held: Column) -> str:
+    """Return what is wrong with the first cell of a column that can't be read; empty if all of them can."""
+    for cells in body:
+        counted = counted_devices(cells[i][0], held)
+        try:
+            figure(counted[0] if counted else cells[i][0], held)
+        except ValueError as error:
+            return f"in line {cells[i][1]}, {error}"
+    return ""
 
 
 def _clocks(
