@@ -13,6 +13,7 @@ from slowstep.audit.figures import exact
 from slowstep.audit.findings import times
 from slowstep.audit.named_devices import named_devices
 from slowstep.audit.outliers import SLIPS, unlike_for_a_reason
+from slowstep.audit.prose_claims import prose_claims
 from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import QUESTIONS, SAY, TEXT, ReportedRun, described
@@ -52,6 +53,7 @@ def questions(settings: Settings, runs: Sequence[ReportedRun]) -> list[str]:
         *(f"'{run.label}': {question}" for run in runs for question in run.left_open),
         *(question for run in runs for question in run.of_table),
         *_unread(runs),
+        *prose_claims(runs),
         *_device(settings.reported.device if settings.reported else None),
         *_ignored(settings),
     ]

@@ -97,6 +97,8 @@ class ReportedRun:
     """Questions that its reading left open."""
     of_table: Sequence[str]
     """Questions about the table whose first row it is."""
+    prose: Sequence[str]
+    """Sizes that the text beside that table claims."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool

@@ -31,7 +31,7 @@ from slowstep.audit.read.meanings import (
     with_optimizer,
 )
 from slowstep.audit.read.midway import changed_midway, without_whole_times
-from slowstep.audit.read.prose import unread_claims
+from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.row_cells import read_row, shortened
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
@@ -69,7 +69,7 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
     text = text_of(path)
     found = table_rows(text, str(path), columns)
     if path.suffix.lower() in (".md", ".markdown"):
-        found[0]["questions"] += unread_claims(text)
+        found[0]["prose"] = claimed_sizes(text)
     return found
 
 

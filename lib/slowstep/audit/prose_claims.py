@@ -1,0 +1,92 @@
+"""Sizes that the prose beside a table claims, looked for among the rows of the table. What they blame is not judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+from slowstep.audit.equal_work import WHOLE, WORK, equal_work, read_by, read_from, with_speed
+from slowstep.audit.figures import Figure, exact, figure
+from slowstep.audit.findings import times
+from slowstep.audit.read.prose import CLAIMED, FASTER, LESS_TIME, MORE_TIME, SLOWER
+from slowstep.audit.relations import CONSEQUENCE, TITLES
+from slowstep.audit.run import ReportedRun
+
+MOST_ROWS = 40
+"""The most rows of which every two are compared."""
+
+MOST = 6
+"""The most claims that the question names."""
+
+ABOUT = 0.05
+"""The share by which a size without decimals, `3x`, may be rounded further than to a half."""
+
+
+def prose_claims(runs: Sequence[ReportedRun]) -> list[str]:
+    """Ask for the claims that prose makes, each with the rows that are as far apart, or with the word that none are."""
+    said = [claim for run in runs for claim in run.prose]
+    if not said:
+        return []
+    measured = with_speed(runs)[:MOST_ROWS]
+    each = [f"“{claim}” ({_found(claim, measured)})" for claim in said[:MOST]]
+    more = f", and {len(said) - MOST} more" if len(said) > MOST else ""
+    return [
+        f"The text beside its tables claims sizes, and why they are so is not read: {', '.join(each)}{more}. Which are "
+        "to be judged (`claims`)?"
+    ]
+
+
+def _found(claim: str, runs: Sequence[ReportedRun]) -> str:
+    """Return which two rows are as far apart as a claim says, in the unit of the most equal work that fits."""
+    sizes = _sizes(claim)
+    if not sizes:
+        return "of what?"
+    pairs = sorted(permutations(runs, 2), key=lambda pair: runs.index(pair[0]) > runs.index(pair[1]))
+    fits = [fit for pair in pairs for fit in _fits(*pair, sizes[0])]
+    if fits:
+        return min(fits)[1]
+    otherwise = [fit for size in sizes[1:] for pair in pairs for fit in _fits(*pair, size)]
+    if otherwise:
+        return f"{min(otherwise)[1]}, if it is the share of the time"
+    return "no two rows are so far apart"
+
+
+def _fits(a: ReportedRun, b: ReportedRun, size: Figure) -> Iterator[tuple[int, str]]:
+    """Yield in words how `b` is as many times as fast as `a`, with a number that is larger the less this says."""
+    gain, unit = equal_work(a, b)
+    if gain and gain.bounded and gain.gap(size) <= CONSEQUENCE:
+        yield 0, f"'{b.label}' is that beside '{a.label}' {read_by(unit)}"
+        return
+    for quantity in dict.fromkeys((*WORK, *WHOLE)):
+        read = read_from(quantity, a, b)
+        if read and read.bounded and read.gap(size) <= CONSEQUENCE:
+            equal = f", and {read_by(unit)} it is {times(gain.middle)} as fast" if gain and gain.bounded else ""
+            yield 1, f"'{b.label}' is that beside '{a.label}' in {TITLES[quantity]}{equal}"
+
+
+def _sizes(claim: str) -> list[Figure]:
+    """Return how many times as fast a claim may say that something is, as it is most often meant first."""
+    found = CLAIMED.fullmatch(claim)
+    if not found:
+        return []
+    number, unit = found["size"] or found["size_of"], found["unit"] or found["unit_of"]
+    word = found["word"] or found["before"]
+
+    def says(words: str) -> bool:
+        return bool(re.fullmatch(words, word, re.IGNORECASE))
+
+    size = figure(number)
+    if unit in ("%", "percent"):
+        share = size / 100
+        more, left = exact(1) + share, exact(1) - share
+        if says(FASTER):
+            return [more, 1 / left] if left.low > 0 else [more]
+        if says(SLOWER) or says(MORE_TIME):
+            return [1 / more, left] if left.low > 0 else [1 / more]
+        return [1 / left] if says(LESS_TIME) and left.low > 0 else []
+    if "." not in number:
+        size = Figure(size.middle * (1 - ABOUT), size.middle * (1 + ABOUT), size.middle)
+    if says(FASTER) or says(LESS_TIME):
+        return [size]
+    return [1 / size] if says(SLOWER) or says(MORE_TIME) else []
