@@ -32,8 +32,8 @@ def prose_claims(runs: Sequence[ReportedRun]) -> list[str]:
     each = [f"“{claim}” ({_found(claim, measured)})" for claim in said[:MOST]]
     more = f", and {len(said) - MOST} more" if len(said) > MOST else ""
     return [
-        f"The text beside its tables claims sizes, and why they are so is not read: {', '.join(each)}{more}. Which are "
-        "to be judged (`claims`)?"
+        f"The text beside its figures claims sizes, and why they are so is not read: {', '.join(each)}{more}. Which "
+        "are to be judged (`claims`)?"
     ]
 
 

@@ -38,10 +38,15 @@ def bare(header: str) -> str:
     return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
 
 
+def holds_table(text: str) -> bool:
+    """Return whether a text holds a table that is drawn with dividers or borders."""
+    lines = text.splitlines()
+    return any(map(DIVIDER.match, lines)) or any(map(BORDER.match, lines))
+
+
 def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
     """Return the tables of a text that have a header and a row; Unreadable if it is no well-formed CSV."""
-    lines = text.splitlines()
-    drawn = any(map(DIVIDER.match, lines)) or any(map(BORDER.match, lines))
+    lines, drawn = text.splitlines(), holds_table(text)
     found = _markdown(lines) if drawn else [_without_title(_csv(text, source))]
     if not drawn and _delimiter(text)[0] == ";":
         _refuse_unclear_points(found[0], source)

@@ -111,9 +111,11 @@ def ignored(held: Sequence[Column], left_out: Collection[int]) -> list[Column]:
     return [Column("ignored") if i in left_out else one for i, one in enumerate(held)]
 
 
-def named_once(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]:
-    """Return the columns without Trainer's name of a run where another column names the rows."""
+def named_once(held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[Column]:
+    """Return the columns without Trainer's name of a run, and those that number the rows, where another names them."""
     own = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in RUN_NAMES}
+    counted = [[str(first + i) for i in range(len(body))] for first in (0, 1)]
+    own |= {i for i, texts in enumerate(by_column(header, body)) if not plain(header[i][0]) and texts in counted}
     others = any(one.kind == "label" for i, one in enumerate(held) if i not in own)
     return ignored(held, own) if others else list(held)
 

@@ -31,7 +31,6 @@ from slowstep.audit.read.meanings import (
     with_optimizer,
 )
 from slowstep.audit.read.midway import changed_midway, without_whole_times
-from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.row_cells import read_row, shortened
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
@@ -66,11 +65,7 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
     Unreadable names line and column of what is missing, malformed or could mean several things.
     """
-    text = text_of(path)
-    found = table_rows(text, str(path), columns)
-    if path.suffix.lower() in (".md", ".markdown"):
-        found[0]["prose"] = claimed_sizes(text)
-    return found
+    return table_rows(text_of(path), str(path), columns)
 
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -122,7 +117,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     clocks = _clocks(header, body, held, source)  # before the labels: a clock may be called as one
     left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
     held = ignored(held, clocks)
-    held = named_once(held, header)
+    held = named_once(held, header, body)
     held, of_optimizer = with_optimizer(held, header, body)
     counters = _counters(header, body, held)  # after the phases, which are measured and hold no words
     elapsed: dict[int, list[float | None]] = {}
