@@ -83,3 +83,26 @@ def test_a_log_in_markdown_is_read(tmp_path: Path) -> None:
 
     assert [1.0] == [run.given["seconds_per_step"].middle for run in found.runs]
     assert any("“3x slower”" in question for question in found.questions)
+
+
+@pytest.mark.parametrize(
+    ("heading", "count"),
+    [
+        ("## Inference latency", 1),
+        ("### Serving ###", 1),
+        ("**Generation**", 1),
+        ("## Training, not inference", 2),
+        ("## Evaluation of the loaders", 2),
+        ("## Test matrix", 2),
+    ],
+)
+def test_a_table_below_a_heading_of_inference_is_no_training(heading: str, count: int, tmp_path: Path) -> None:
+    """It is asked about, and stays where no other table is left."""
+    table = "| run | images/s |\n|---|---|\n| {} | 300 |\n\n"
+    (tmp_path / "t.md").write_text(f"# Speeds\n\n{table.format('a')}{heading}\n\n{table.format('b')}")
+    (tmp_path / "alone.md").write_text(f"{heading}\n\n{table.format('b')}")
+    found = report(tmp_path / "t.md")
+
+    assert ["a", "b"][:count] == [run.label for run in found.runs]
+    assert [True] * (2 - count) == ["is it of training?" in question for question in found.questions]
+    assert ["b"] == [run.label for run in report(tmp_path / "alone.md").runs]

@@ -42,6 +42,7 @@ BESIDE = {
     "utilisation": "device busy",
     "mfu": "% MFU",
     "hfu": "% HFU",
+    "tflops_per_device": "TFLOP/s a device",
     "speed_up": "times as fast",
     "scaling_efficiency": "% of linear scaling",
     "time_left": "% of the time",

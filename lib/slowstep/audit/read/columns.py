@@ -64,6 +64,13 @@ ALIASES = (
     | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
     | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency"), "scaling_efficiency")
     | {f"{of} {b}": "samples_per_step" for of in ("global", "effective", "eff.", "eff", "total") for b in BATCHES}
+    | {
+        f"{of}{flops}{per}": "tflops_per_device"
+        for of in ("", "model ", "achieved ")
+        for flops in ("tflops", "tflop/s", "tflops/s", "tflop")
+        for per in ("/gpu", "/device", "/s/gpu", " per gpu", " per device")
+    }
+    | {"throughput per gpu (tflop/s/gpu)": "tflops_per_device"}
     | dict.fromkeys(("num epochs", "n epochs", "number of epochs", "# epochs"), "epochs")
     | dict.fromkeys(("$/hour", "$/h", "$/hr", "usd/hour", "usd/h", "price/hour", "price/h"), "price_per_hour")
 )

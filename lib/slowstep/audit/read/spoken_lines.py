@@ -102,7 +102,7 @@ WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """The place in a name where another word begins, as in `CurrSamplesPerSec`."""
 
 SPEEDS = re.compile(r"seconds_per_(step|sample|token|epoch)|(steps|samples|tokens)_per_second(_per_device)?")
-BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")
+BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu", "tflops_per_device")
 """Figures that are read beside a speed. Others, such as seconds in all, grow as training goes on."""
 
 STEP_AVERAGE = re.compile(r"step_avg|avg_step", re.IGNORECASE)

@@ -22,6 +22,7 @@ from slowstep.audit.read.courses import (
 from slowstep.audit.read.device_cells import counted_devices
 from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
 from slowstep.audit.read.few_steps import STATISTIC, of_few
+from slowstep.audit.read.headings import headings_of, is_of_inference
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
     elapsed_in,
@@ -73,7 +74,7 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
     tables = tables_in(text, source)
     if not tables:
         raise NoFigures(source, 1, 1, "holds no table with a header and a row")
-    found = rows_of(tables, source, columns or {})
+    found = rows_of(tables, source, columns or {}, headings_of(text, tables))
     if not any(map(measured_in, found)):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
@@ -101,12 +102,21 @@ def _of_few(header: Sequence[Cell]) -> str:
 
 
 def rows_of(
-    tables: Sequence[Sequence[Sequence[Cell]]], source: str, columns: Mapping[str, str]
+    tables: Sequence[Sequence[Sequence[Cell]]], source: str, columns: Mapping[str, str], headings: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the rows of the tables that hold figures or runs out of memory."""
+    """Return the rows of the tables that hold figures or runs out of memory.
+
+    Those below a heading of inference are left out and asked about, if others are left.
+    """
     each = [_rows(reshaped(table, columns), source, columns) for table in tables]
-    kept = [rows for rows in each if any(measured_in(row) or row["out_of_memory"] for row in rows)]
-    return [row for rows in kept or each for row in rows]
+    kept = [i for i, rows in enumerate(each) if any(measured_in(row) or row["out_of_memory"] for row in rows)]
+    other = [i for i in kept if i < len(headings) and is_of_inference(headings[i])]
+    trained = [i for i in kept if i not in other] or kept
+    found = [row for i in trained or range(len(each)) for row in each[i]]
+    if len(trained) < len(kept) and found:
+        asked = [f"The table below the heading '{headings[i]}' is left out: is it of training?" for i in other]
+        found[0] |= {"of_table": [*found[0].get("of_table", []), *asked]}
+    return found
 
 
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
