@@ -72,6 +72,7 @@ def test_lines_of_training_loops_are_read(line: str, found: dict, tmp_path: Path
     "line",
     [
         "iter {n}  loss 6.9  time: 412.31  data: 3.20",  # milliseconds, perhaps
+        "iter {n}  loss 6.9  time: 18.213  data: 1.204",
         "iter {n}  loss 6.9  time: 0.412  data: 0.512",  # loading runs beside the steps, or the time is another one
         "loss 6.9  time: {n}.412  data: 0.002",  # of nothing that counts
         "iter {n}: loss 4.0, time 250.00ms, lr 0.1",
@@ -124,7 +125,9 @@ def test_a_box_of_parameters_is_no_table_of_runs(tmp_path: Path) -> None:
 def test_a_benchmark_beside_such_lines_is_asked_about(tmp_path: Path) -> None:
     """Its speed stands apart from the lines that name training, and theirs is read."""
     path = tmp_path / "t.log"
-    trained = lines("mmengine - INFO - Epoch(train)  [1][{n:>4}/7330]  time: 0.4311  data_time: 0.0123  loss: 3.1")
+    trained = lines(
+        "mmengine - INFO - Epoch(train)  [1][{n:>4}/7330]  eta: 1:02:03  time: 0.4311  data_time: 0.0123  loss: 3.1"
+    )
     path.write_text(trained + lines("mmengine - INFO - Done image [{n:>4}/ 2000], fps: 23.5 img/s"))
     (row,) = read_file(path)
 

@@ -196,3 +196,36 @@ def test_an_epoch_that_takes_a_time_is_one_of_so_many_seconds() -> None:
     assert [51600, 14700] == [run.given["seconds"].middle for run in found.runs]
     with pytest.raises(SettingsError, match="the seconds of an epoch"):
         report("run,epoch\na,3\nb,4\n")
+
+
+@pytest.mark.parametrize(
+    "header", ["optim,run 1 (s/it),run 2 (s/it)", "optim,s/it (seed 0),s/it (seed 1)", "run,s/it run 1,s/it run 2"]
+)
+def test_a_column_for_each_repeat_makes_repeats(header: str) -> None:
+    """Which stand in rows of one name elsewhere."""
+    found = report(f"{header}\nadamw,1.02,1.08\nfused,1.00,1.05\n")
+
+    assert [("adamw", [1.02, 1.08]), ("fused", [1.0, 1.05])] == [
+        (run.label, run.repeats["seconds_per_step"]) for run in found.runs
+    ]
+
+
+def test_a_column_for_each_device_is_no_repeat() -> None:
+    """Two speeds in a row stay a question."""
+    with pytest.raises(SettingsError, match="has s/step twice"):
+        report("run,s/it,step (s)\na,1.02,0.61\n")
+
+
+def test_parts_of_a_run_are_no_runs() -> None:
+    """A profiler prints how often each was called; a table of runs beside it is read."""
+    parts = "| Action | Num calls | Total time (s) |\n|---|---|---|\n| batch | 1500 | 177.0 |\n| val | 150 | 0.3 |\n"
+
+    with pytest.raises(SettingsError, match="its rows are parts of a run"):
+        report(parts)
+    assert ["a"] == [run.label for run in report(f"{parts}\n| run | s/it |\n|---|---|\n| a | 0.1 |\n").runs]
+
+
+def test_an_arrow_between_dates_is_no_change() -> None:
+    table = "| run | period | s/it |\n|---|---|---|\n| a | 2024-01-01 → 2024-01-03 | 2.1 |\n"
+
+    assert ["a"] == [run.label for run in report(table).runs]

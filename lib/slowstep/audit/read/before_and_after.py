@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from slowstep.audit.read.cells import Cell
 from slowstep.audit.read.columns import MEASURED, NOTHING, column, is_number, plain
+from slowstep.audit.run import QUESTIONS
 
 Table = Sequence[Sequence[Cell]]
 
@@ -106,17 +107,24 @@ def _stated(name: str, text: str) -> tuple[str, str]:
 def with_arrows_apart(table: Table) -> Table:
     """Return the table with two rows for each whose figures are those before and after a change: `212 ms → 178 ms`."""
     header, *body = table
-    if any(len(row) != len(header) for row in body) or not any(_arrow(cell[0]) for row in body for cell in row[1:]):
+    speeds = [i for i, (name, *_) in enumerate(header) if i and _may_be_speed(name)]
+    if any(len(row) != len(header) for row in body) or not any(_arrow(row[i][0]) for row in body for i in speeds):
         return table
     found = [header]
     for row in body:
-        if not any(_arrow(cell[0]) for cell in row[1:]):
+        if not any(_arrow(row[i][0]) for i in speeds):
             found.append(row)
             continue
         for which in ("before", "after"):
             (name, *place), *cells = row
             found.append([(f"{plain(name)} ({which})", *place), *((_end(text, which), *at) for text, *at in cells)])
     return found
+
+
+def _may_be_speed(header: str) -> bool:
+    """Return whether a header says that figures are below it, or a speed whose unit stands in the cells."""
+    held = column(header, set())
+    return held.kind in MEASURED or held.name in QUESTIONS
 
 
 def _arrow(text: str) -> re.Match[str] | None:

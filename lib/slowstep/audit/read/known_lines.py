@@ -1,8 +1,8 @@
 """Times of a step that a line says without a unit or without the word `step`, where its form tells what they are.
 
 A time beside that of its data is the one of a step, as the meters of training loops print both for each step: those of
-the examples of PyTorch and torchvision, of Detectron2 and of MMEngine. They print seconds, with three decimals or more.
-Other lines are known by their whole form, which one program writes.
+the examples of PyTorch and torchvision, of Detectron2 and of MMEngine. They print seconds, with three decimals or more,
+and the mean in brackets or the time that is left. Other lines are known by their whole form, which one program writes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ NUMBER = r"(?P<number>\d{1,5}\.\d{3,8}(?=[\s,;|)(]|\Z)|\d{1,7}(?:\.\d{1,8})?(?=\
 TIME = re.compile(rf"(?<![\w.])(?P<name>time)(?:\s?[:=]\s{{0,8}}|\s{{1,8}}){NUMBER}", re.IGNORECASE)
 OF_DATA = re.compile(rf"(?<![\w.])data(?:[_ ]time)?(?:\s?[:=]\s{{0,8}}|\s{{1,8}}){NUMBER}", re.IGNORECASE)
 """The time of a step and, as a part of it, that of its data: the last one of each, or the mean of the last ones."""
+
+OF_A_METER = re.compile(r"\beta\b|\btime\b[\s:=]{1,9}[\d.]{1,12}\s{0,3}\(\s{0,8}\d", re.IGNORECASE)
+"""What stands beside a time in seconds without a unit: the time that is left, or the mean of the times."""
 
 OF_NANOGPT = re.compile(r"\biter \d+: loss \d[\d.]*, (?P<name>time) (?P<number>\d[\d.]*)(?P<unit>ms), mfu -?\d[\d.]*%")
 """A line of nanoGPT, whose time is that of the iteration, and not of all iterations since the last line. Its MFU is the
@@ -40,7 +43,8 @@ def known_in(line: str) -> tuple[list[Known], str, str]:
     found = OF_NANOGPT.search(line) or OF_TIMM.search(line)
     if not found and "ata" in line and POSITION.search(line):
         found, data = TIME.search(line), OF_DATA.search(line)
-        found = found if found and data and _is_part(data, found) else None
+        is_step = found and data and _is_part(data, found) and (found["unit"] or OF_A_METER.search(line))
+        found = found if is_step else None
     if not found:
         return [], "", line
     shown, before = found[0][-LONGEST:], line[: found.start()]

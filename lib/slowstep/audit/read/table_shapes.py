@@ -19,6 +19,7 @@ from slowstep.audit.read.cells import Cell, bare
 from slowstep.audit.read.columns import NOTHING, OTHERS, OUT_OF_MEMORY, column, is_number, plain
 from slowstep.audit.read.courses import POSITIONS
 from slowstep.audit.read.phase_lines import with_phases_named
+from slowstep.audit.read.repeats_in_columns import with_repeats_in_rows
 from slowstep.audit.read.unit_grammar import TIMES, ratio
 
 Table = Sequence[Sequence[Cell]]
@@ -35,7 +36,8 @@ def reshaped(table: Table, given: Mapping[str, str]) -> Table:
     table = _without_empty_ends(table)
     if any(plain(cell[0]) in given for cell in table[0]):
         return table
-    table = with_arrows_apart(_transposed(with_phases_named(_with_units(table))))
+    table = with_repeats_in_rows(_with_units(table))
+    table = with_arrows_apart(_transposed(with_phases_named(table)))
     return _of_chart(with_changes_apart(table))
 
 

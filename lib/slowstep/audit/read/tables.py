@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -54,6 +55,9 @@ CLOCK_LEFT_OUT = "is a point in time, and no duration, and is left out"
 
 PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samples_per_s", "tokens_per_s"))}
 
+OF_CALLS = re.compile(r"(?:#|no\.?|num(?:ber)?|n)?[ _]?(?:of )?(?:n?calls|invocations)(?: count)?", re.IGNORECASE)
+"""Headers of a column that says how often each part of a run was called."""
+
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 """Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
 
@@ -74,7 +78,11 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
     tables = tables_in(text, source)
     if not tables:
         raise NoFigures(source, 1, 1, "holds no table with a header and a row")
-    found = rows_of(tables, source, columns or {}, headings_of(text, tables))
+    of_runs = [table for table in tables if not are_parts(table[0])]
+    if not of_runs:
+        why = "its rows are parts of a run, with how often each was called: write the time of a whole step as a row"
+        raise NoFigures(source, tables[0][0][0][1], 1, why)
+    found = rows_of(of_runs, source, columns or {}, headings_of(text, of_runs))
     if not any(map(measured_in, found)):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
@@ -83,6 +91,11 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
         why = f"no column holds a figure{but}; {what}{asked}"
         raise NoFigures(source, tables[0][0][0][1], 1, why)
     return found
+
+
+def are_parts(header: Sequence[Cell]) -> bool:
+    """Return whether the rows of a table are parts of a run, as a profiler prints them."""
+    return any(OF_CALLS.fullmatch(plain(cell[0])) for cell in header)
 
 
 def _of_metrics(header: Sequence[Cell]) -> str:
