@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
+from slowstep.audit.terminal_lines import compared
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
@@ -229,3 +230,15 @@ def test_an_arrow_between_dates_is_no_change() -> None:
     table = "| run | period | s/it |\n|---|---|---|\n| a | 2024-01-01 → 2024-01-03 | 2.1 |\n"
 
     assert ["a"] == [run.label for run in report(table).runs]
+
+
+def test_phases_alone_are_read_and_compared_by_nothing() -> None:
+    """In columns and in lines. A step may do more than they say, and which is what is asked."""
+    rows = "run,data (ms),forward (ms),memory (GB)\na,12,91,3\nb,250,91,4\n"
+    lines = "| phase | a (ms) | b (ms) |\n|---|---|---|\n| data | 12 | 250 |\n| forward | 91 | 91 |\n"
+    for table in (rows, lines):
+        found = report(table)
+
+        assert [("a", 0.012), ("b", 0.25)] == [(run.label, run.phases["data"].middle) for run in found.runs]
+        assert any("How long is a whole step of 'a' and 'b'?" in question for question in found.questions)
+        assert [] == compared(found)

@@ -83,7 +83,7 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
         why = "its rows are parts of a run, with how often each was called: write the time of a whole step as a row"
         raise NoFigures(source, tables[0][0][0][1], 1, why)
     found = rows_of(of_runs, source, columns or {}, headings_of(text, of_runs))
-    if not any(map(measured_in, found)):
+    if not any(measured_in(row) or row["phases"] for row in found):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
         asked = "".join(f". {capitalised(text)}" for text in found[0]["questions"][:1])
@@ -122,7 +122,7 @@ def rows_of(
     Those below a heading of inference are left out and asked about, if others are left.
     """
     each = [_rows(reshaped(table, columns), source, columns) for table in tables]
-    kept = [i for i, rows in enumerate(each) if any(measured_in(row) or row["out_of_memory"] for row in rows)]
+    kept = [i for i, rows in enumerate(each) if any(_says_something(row) for row in rows)]
     other = [i for i in kept if i < len(headings) and is_of_inference(headings[i])]
     trained = [i for i in kept if i not in other] or kept
     found = [row for i in trained or range(len(each)) for row in each[i]]
@@ -130,6 +130,11 @@ def rows_of(
         asked = [f"The table below the heading '{headings[i]}' is left out: is it of training?" for i in other]
         found[0] |= {"of_table": [*found[0].get("of_table", []), *asked]}
     return found
+
+
+def _says_something(row: Mapping[str, Any]) -> bool:
+    """Return whether a row holds what was measured, or says that the run did not fit."""
+    return bool(measured_in(row) or row["phases"] or row["out_of_memory"])
 
 
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -198,6 +203,8 @@ def _is_unread(text: str, held: Column) -> bool:
 
 def _says_speed(held: Column, cells: Sequence[str]) -> bool:
     """Return whether a column holds a speed or a time by its header, or by a unit in each of its cells."""
+    if held.kind == "phase":
+        return True
     if held.kind != "open":
         return held.kind in MEASURED and held.name.startswith(TIMED)
     try:
