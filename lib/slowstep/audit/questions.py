@@ -88,8 +88,8 @@ def _whole_steps(runs: Sequence[ReportedRun]) -> list[str]:
         return []
     phases, names = sum(alone[0].phases.values(), exact(0)), listed([f"'{r.label}'" for r in alone], " and ")
     return [
-        f"How long is a whole step of {names}? The phases alone are given, those of '{alone[0].label}' make {phases} s, "
-        "and no row can be compared by them"
+        f"How long is a whole step of {names}? The phases alone are given, those of '{alone[0].label}' make {phases} "
+        "s, and no row can be compared by them"
     ]
 
 
