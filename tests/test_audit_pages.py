@@ -106,3 +106,14 @@ def test_a_table_below_a_heading_of_inference_is_no_training(heading: str, count
     assert ["a", "b"][:count] == [run.label for run in found.runs]
     assert [True] * (2 - count) == ["is it of training?" in question for question in found.questions]
     assert ["b"] == [run.label for run in report(tmp_path / "alone.md").runs]
+
+
+def test_a_log_beside_tables_without_figures_is_read(tmp_path: Path) -> None:
+    """An issue lists packages, and shows what nvidia-smi printed."""
+    box = "+-----+------+\n| GPU | Name |\n+-----+------+\n| 0 | A100 |\n+-----+------+\n"
+    packages = "| Package | Version |\n|---|---|\n| torch | 2.4.0 |\n"
+    bars = "".join(f" 12%|█▏        | {n}/1000 [00:{n}<15:24,  1.00s/it]\n" for n in (20, 40))
+    for name, tables in (("box", box), ("packages", packages)):
+        (tmp_path / f"{name}.md").write_text(f"Slow, why?\n\n{tables}\n```\n{bars}```\n")
+
+        assert [1.0] == [r.given["seconds_per_step"].middle for r in report(tmp_path / f"{name}.md").runs]

@@ -113,12 +113,24 @@ def _read_page(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     text = as_markdown(text) if in_html else text
     own = not in_html and path.suffix.lower() != ".ipynb"
     source = str(path) if own else f"{path} (as Markdown)"
-    found = table_rows(text, source, columns) if holds_table(text) else []
+    try:
+        found = table_rows(text, source, columns) if holds_table(text) else []
+    except NoFigures:
+        found = _log_beside_tables(path, columns) if own else []
+        if not found:
+            raise
     if not found and not own:
         raise Unreadable(str(path), 1, 1, "holds no table with a header and a row; write its figures as a table")
     found = found or read_log(path, columns)
     found[0]["prose"] = claimed_sizes(text)
     return found
+
+
+def _log_beside_tables(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of a log that stands beside tables without figures; none if there is no such log."""
+    with contextlib.suppress(Unreadable):
+        return read_log(path, columns, beside_box=True)
+    return []
 
 
 def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
@@ -130,9 +142,8 @@ def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     except NoFigures as error:
         found, refused = [], error
     if not any(name.startswith(TIMED) for row in found for name in (*row["figures"], *row["phases"])) and boxed(path):
-        with contextlib.suppress(Unreadable):
-            return read_log(path, columns, beside_box=True)
-    if refused:
+        found = _log_beside_tables(path, columns) or found
+    if refused and not found:
         raise refused
     return found
 

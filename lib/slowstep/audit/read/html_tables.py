@@ -17,8 +17,8 @@ HIDDEN = ("script", "style", "head", "svg")
 BREAKS = ("p", "div", "li", "br", "h1", "h2", "h3", "h4", "h5", "h6", "pre")
 """Elements that begin a line."""
 
-MOST = 4096
-"""The most columns and rows that one cell may span."""
+MOST = 100
+"""The most columns and rows that one cell spans."""
 
 
 def holds_html_table(text: str) -> bool:

@@ -15,6 +15,10 @@ FIRST = re.compile(rf"{WHICH}[\s:,-]*(?P<what>\S.*)", re.IGNORECASE)
 LAST = re.compile(rf"(?P<what>.*\S)[\s:,-]+[(\[]?{WHICH}[)\]]?", re.IGNORECASE)
 
 
+LONGEST = 100
+"""The most characters of such a header."""
+
+
 def with_repeats_in_rows(table: Table) -> Table:
     """Return a table whose columns repeat one measurement with a row for each; any other table as it is.
 
@@ -40,6 +44,6 @@ def with_repeats_in_rows(table: Table) -> Table:
 
 def _what(header: str) -> str:
     """Return what is measured by a header that says which repeat it is of; empty for another header."""
-    match = FIRST.fullmatch(header) or LAST.fullmatch(header)
+    match = (FIRST.fullmatch(header) or LAST.fullmatch(header)) if len(header) < LONGEST else None
     what = re.sub(r"^[(\[](.*)[)\]]$", r"\1", match["what"].strip()) if match else ""
     return what if what and column(what, set()).kind in MEASURED else ""
