@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import permutations
@@ -42,27 +43,33 @@ def _found(claim: str, runs: Sequence[ReportedRun]) -> str:
     sizes = _sizes(claim)
     if not sizes:
         return "of what?"
-    pairs = sorted(permutations(runs, 2), key=lambda pair: runs.index(pair[0]) > runs.index(pair[1]))
+    places = sorted(permutations(range(len(runs)), 2), key=lambda pair: pair[0] > pair[1])
+    pairs = [(runs[i], runs[j]) for i, j in places]
     fits = [fit for pair in pairs for fit in _fits(*pair, sizes[0])]
     if fits:
-        return min(fits)[1]
+        return min(fits, key=lambda fit: fit[:2])[2]
     otherwise = [fit for size in sizes[1:] for pair in pairs for fit in _fits(*pair, size)]
     if otherwise:
-        return f"{min(otherwise)[1]}, if it is the share of the time"
+        return f"{min(otherwise, key=lambda fit: fit[:2])[2]}, if it is the share of the time"
     return "no two rows are so far apart"
 
 
-def _fits(a: ReportedRun, b: ReportedRun, size: Figure) -> Iterator[tuple[int, str]]:
-    """Yield in words how `b` is as many times as fast as `a`, with a number that is larger the less this says."""
+def _fits(a: ReportedRun, b: ReportedRun, size: Figure) -> Iterator[tuple[int, float, str]]:
+    """Yield in words how `b` is as many times as fast as `a`, with two numbers that are larger the worse it fits."""
     gain, unit = equal_work(a, b)
+
+    def off(ratio: Figure) -> float:
+        """Return by how much a ratio is another one than the size, which it may be by the spread of repeats alone."""
+        return abs(math.log(ratio.middle / size.middle))
+
     if gain and gain.bounded and gain.gap(size) <= CONSEQUENCE:
-        yield 0, f"'{b.label}' is that beside '{a.label}' {read_by(unit)}"
+        yield 0, off(gain), f"'{b.label}' is that beside '{a.label}' {read_by(unit)}"
         return
     for quantity in dict.fromkeys((*WORK, *WHOLE)):
         read = read_from(quantity, a, b)
         if read and read.bounded and read.gap(size) <= CONSEQUENCE:
             equal = f", and {read_by(unit)} it is {times(gain.middle)} as fast" if gain and gain.bounded else ""
-            yield 1, f"'{b.label}' is that beside '{a.label}' in {TITLES[quantity]}{equal}"
+            yield 1, off(read), f"'{b.label}' is that beside '{a.label}' in {TITLES[quantity]}{equal}"
 
 
 def _sizes(claim: str) -> list[Figure]:
@@ -77,6 +84,8 @@ def _sizes(claim: str) -> list[Figure]:
         return bool(re.fullmatch(words, word, re.IGNORECASE))
 
     size = figure(number)
+    if size.middle <= 0:
+        return []
     if unit in ("%", "percent"):
         share = size / 100
         more, left = exact(1) + share, exact(1) - share
