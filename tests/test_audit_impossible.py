@@ -428,6 +428,7 @@ FLOPS = "run,TFLOPs/GPU,tokens/s/GPU,MFU (%)\na,521,11240,52.7\nb,511,11020,51.7
             "'c' has 0.9 times the FLOPs a second of 'a' on each device, and 1.80 times its tokens",
         ),
         (("fp8 everywhere", "1139", "24000", ""), 0, ""),
+        (("70B", "441", "980", ""), 0, ""),  # another model
     ],
 )
 def test_flops_of_a_device_are_held_against_its_peak(cells: tuple[str, ...], count: int, asked: str) -> None:

@@ -322,3 +322,15 @@ def test_a_speed_up_of_other_work_is_a_unit_trap(cells: tuple[str, ...], found: 
     traps = [f.text for f in report(OTHER_WORK.format(*cells)).findings if f.kind is FindingKind.UNIT]
 
     assert [found in text for text in traps] == [True] * bool(found)
+
+
+@pytest.mark.parametrize(("name", "accused"), [("packing", False), ("no padding, varlen", False), ("compiled", True)])
+def test_a_speed_up_by_packing_is_asked_about(name: str, accused: bool) -> None:
+    """Its samples are several, and the tokens of the row beside it may count padding. The time of an epoch tells."""
+    table = "run,samples/s,tokens/s,speedup{}\ndynamic padding,3.1,6349,1.0x{}\n{},3.0,6144,2.6x{}\n"
+    found = report(table.format("", "", f'"{name}"', ""))
+
+    assert accused is bool(faults(found))
+    assert accused is not any(f"Is the speed-up of '{name}' (2.6) one of samples" in text for text in found.questions)
+    assert faults(report(table.format(",epoch (h)", ",2.0", f'"{name}"', ",1.0")))
+    assert not faults(report(table.format(",epoch (h)", ",2.6", f'"{name}"', ",1.0")))

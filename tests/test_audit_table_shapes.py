@@ -189,11 +189,12 @@ def test_a_column_with_a_cell_that_is_unclear_is_left_out_beside_a_speed(header:
         report(f"run,{header},loss\na,{cells[0]},3\nb,{cells[1]},3\n")
 
 
-def test_an_epoch_that_takes_a_time_is_one_of_so_many_seconds() -> None:
+def test_a_step_or_an_epoch_that_takes_a_time_is_one_of_so_many_seconds() -> None:
     """The unit in each cell tells, and a number of epochs has none."""
-    found = report("run,epoch,time to train\na,11m 08s,14h 20m\nb,6m 29s,4h 05m\n")
+    found = report("run,epoch,time to train,step\na,11m 08s,14h 20m,300 ms\nb,6m 29s,4h 05m,0.2 s\n")
 
     assert [668, 389] == [run.given["seconds_per_epoch"].middle for run in found.runs]
+    assert {"a": 0.3, "b": 0.2} == seconds(found)
     assert [51600, 14700] == [run.given["seconds"].middle for run in found.runs]
     with pytest.raises(SettingsError, match="the seconds of an epoch"):
         report("run,epoch\na,3\nb,4\n")

@@ -195,6 +195,7 @@ def questions_beside(path: Path, text: str) -> list[str]:
         ("A reduction of 33 %.", "“reduction of 33 %” ('b' is that beside 'a' in samples/s)"),
         ("That is 50% slower.", "“50% slower” ('a' is that beside 'b' in samples/s)"),
         ("It is 33% faster.", "“33% faster” ('b' is that beside 'a' in samples/s, if it is the share of the time)"),
+        ("33% slower", "“33% slower” ('a' is that beside 'b' in samples/s)"),
         ("2x slower!", "“2x slower” ('c' is that beside 'a' in steps/s, and in samples/s it is 1.01 times as fast)"),
         ("0x faster", "“0x faster” (of what?)"),
         ("4.6x faster training", "“4.6x faster” (no two rows are so far apart)"),

@@ -40,15 +40,15 @@ def prose_claims(runs: Sequence[ReportedRun]) -> list[str]:
 
 def _found(claim: str, runs: Sequence[ReportedRun]) -> str:
     """Return which two rows are as far apart as a claim says, in the unit of the most equal work that fits."""
-    sizes = _sizes(claim)
+    sizes, less_often = _sizes(claim)
     if not sizes:
         return "of what?"
     places = sorted(permutations(range(len(runs)), 2), key=lambda pair: pair[0] > pair[1])
     pairs = [(runs[i], runs[j]) for i, j in places]
-    fits = [fit for pair in pairs for fit in _fits(*pair, sizes[0])]
+    fits = [fit for pair in pairs for size in sizes for fit in _fits(*pair, size)]
     if fits:
         return min(fits, key=lambda fit: fit[:2])[2]
-    otherwise = [fit for size in sizes[1:] for pair in pairs for fit in _fits(*pair, size)]
+    otherwise = [fit for size in less_often for pair in pairs for fit in _fits(*pair, size)]
     if otherwise:
         return f"{min(otherwise, key=lambda fit: fit[:2])[2]}, if it is the share of the time"
     return "no two rows are so far apart"
@@ -72,30 +72,28 @@ def _fits(a: ReportedRun, b: ReportedRun, size: Figure) -> Iterator[tuple[int, f
             yield 1, off(read), f"'{b.label}' is that beside '{a.label}' in {TITLES[quantity]}{equal}"
 
 
-def _sizes(claim: str) -> list[Figure]:
-    """Return how many times as fast a claim may say that something is, as it is most often meant first."""
+def _sizes(claim: str) -> tuple[list[Figure], list[Figure]]:
+    """Return how many times as fast a claim says that something is, and what it is taken for less often."""
     found = CLAIMED.fullmatch(claim)
-    if not found:
-        return []
-    number, unit = found["size"] or found["size_of"], found["unit"] or found["unit_of"]
+    number = found["size"] or found["size_of"] if found else "0"
+    size = figure(number)
+    if not found or size.middle <= 0:
+        return [], []
     word = found["word"] or found["before"]
 
     def says(words: str) -> bool:
         return bool(re.fullmatch(words, word, re.IGNORECASE))
 
-    size = figure(number)
-    if size.middle <= 0:
-        return []
-    if unit in ("%", "percent"):
-        share = size / 100
-        more, left = exact(1) + share, exact(1) - share
+    if (found["unit"] or found["unit_of"]) in ("%", "percent"):
+        more, left = exact(1) + size / 100, exact(1) - size / 100
+        less = [left] if left.low > 0 else []
         if says(FASTER):
-            return [more, 1 / left] if left.low > 0 else [more]
-        if says(SLOWER) or says(MORE_TIME):
-            return [1 / more, left] if left.low > 0 else [1 / more]
-        return [1 / left] if says(LESS_TIME) and left.low > 0 else []
+            return [more], [1 / each for each in less]
+        if says(SLOWER):
+            return [*less, 1 / more], []
+        return ([1 / more] if says(MORE_TIME) else [1 / each for each in less] if says(LESS_TIME) else []), []
     if "." not in number:
         size = Figure(size.middle * (1 - ABOUT), size.middle * (1 + ABOUT), size.middle)
     if says(FASTER) or says(LESS_TIME):
-        return [size]
-    return [1 / size] if says(SLOWER) or says(MORE_TIME) else []
+        return [size], []
+    return ([1 / size] if says(SLOWER) or says(MORE_TIME) else []), []

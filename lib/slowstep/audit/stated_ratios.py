@@ -21,6 +21,9 @@ UNITS = {SPEED_UP: exact(1), EFFICIENCY: exact(100), TIME_LEFT: exact(100)}
 OF_STEPS = {TITLES[quantity] for quantity in ("steps_per_second", "seconds_per_step", *WHOLE)}
 """Units that count steps, or time, and not the work that is done in it."""
 
+OF_PACKING = re.compile(r"pack(?:ed|ing|s)?(?![a-z])|unpad|var-?len", re.IGNORECASE)
+"""Words of rows whose samples may be several of the data set, and whose tokens are no padding."""
+
 SLIGHT = 0.002
 """The share beyond rounding by which efficiencies may be off that were reckoned in an unusual way."""
 
@@ -66,7 +69,12 @@ def with_references(runs: Sequence[ReportedRun], quantity: str) -> Iterator[tupl
 
 def unchecked_ratios(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask for the row that stated ratios are to where none states 1, or 100 %, and none is called their base."""
-    found = []
+    found = [
+        f"Is the speed-up of '{run.label}' ({run.given[SPEED_UP]}) one of samples before they are packed, or of useful "
+        "tokens? By its other figures nobody can tell"
+        for run, references in with_references(runs, SPEED_UP)
+        if any(_counts_other_samples(reference, run) for reference in references)
+    ]
     for quantity, what in ((SPEED_UP, "speed-ups"), (EFFICIENCY, "scaling efficiencies"), (TIME_LEFT, "changes")):
         stating = [run for run in runs if run.measured and (quantity in run.given or quantity in run.bases)]
         given = [run for run in stating if quantity in run.given]
@@ -127,8 +135,17 @@ def _misfits(
     return [(run, follows) for run, follows in reckoned if follows.gap(run.given[EFFICIENCY]) > share]
 
 
+def _counts_other_samples(a: ReportedRun, b: ReportedRun) -> bool:
+    """Return whether only one of two rows packs samples by its words, so that no speed of theirs counts equal work."""
+    packs = [bool(r.packed or OF_PACKING.search(" ".join((r.label, *r.unknown.values(), *r.remarks)))) for r in (a, b)]
+    whole = any(read_from(quantity, a, b) for quantity in WHOLE)
+    return packs[0] != packs[1] and not whole
+
+
 def _unlike(run: ReportedRun, said: Figure, references: Sequence[ReportedRun], quantity: str) -> list[Finding]:
     """Return a finding if no figure of the row gives what is said beside any reference."""
+    if any(_counts_other_samples(reference, run) for reference in references):
+        return []
     gains = [(reference, *gain) for reference in references for gain in _gains(reference, run)]
     several = {r.label: run.devices / r.devices for r in references if "devices" in r.given and "devices" in run.given}
     allowed = []

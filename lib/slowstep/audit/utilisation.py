@@ -13,6 +13,7 @@ from slowstep.audit.figures import Figure, shown
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, per_token
 from slowstep.audit.run import ReportedRun
+from slowstep.audit.subjects import other_subject
 from slowstep.judgement.devices import peak_of
 
 RECOMPUTED = 3 / 2
@@ -77,7 +78,7 @@ def unlike_flops(runs: Sequence[ReportedRun]) -> list[str]:
             first, before, reference = each[0]
             more, times_other = flops / before, other / reference
             same = not {"max_length", "model_type", "name_or_path"} & changed(first.settings, run.settings).keys()
-            if same and more.gap(times_other) > APART - 1:
+            if same and not other_subject(run, [first]) and more.gap(times_other) > APART - 1:
                 return [
                     f"'{run.label}' has {times(more.middle)} the FLOPs a second of '{first.label}' on each device, and "
                     f"{times(times_other.middle)} its {unit}: were they of another model, length or device?"

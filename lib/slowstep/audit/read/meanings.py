@@ -78,16 +78,16 @@ def by_headers_and_cells(
     held = [of_devices(one, cells) for one, cells in zip(held, texts, strict=True)]
     held = [_of_whole_numbers(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     held = [with_percentages(one, cells) for one, cells in zip(held, texts, strict=True)]
-    held = [_of_an_epoch(one, cells) for one, cells in zip(held, texts, strict=True)]
+    held = [_of_one_thing(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     return _without_minima(held, names)
 
 
-def _of_an_epoch(one: Column, cells: Sequence[str]) -> Column:
-    """Return a column `epoch` as that of the times of an epoch, where each cell is a time with its unit."""
-    timed = Column("timed", "seconds_per_epoch")
+def _of_one_thing(one: Column, name: str, cells: Sequence[str]) -> Column:
+    """Return a column `epoch` or `step` as that of its times, where each cell is a time with its unit."""
+    timed = Column("timed", f"seconds_per_{name}")
     said = [text for text in cells if plain(text).lower() not in NOTHING]
-    is_epoch = one.kind == "open" and one.name == "epoch"
-    return timed if is_epoch and said and all(_seconds(text, timed) is not None for text in said) else one
+    is_thing = one.kind == "open" and name in ("epoch", "step")
+    return timed if is_thing and said and all(_seconds(text, timed) is not None for text in said) else one
 
 
 def _without_minima(held: Sequence[Column], names: Sequence[str]) -> list[Column]:
