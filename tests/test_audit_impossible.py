@@ -394,3 +394,62 @@ def test_a_sample_may_be_two_sequences(names: tuple, speeds: tuple, impossible: 
 
     assert impossible == list(told(found, FindingKind.PHYSICS))
     assert (not impossible) == any(" sequences, as a pair of answers has?" in q for q in found.questions)
+
+
+def test_a_decimal_point_in_the_wrong_place_is_seen_by_the_size_of_a_sample() -> None:
+    """A speed ten times too small may look like those beside it, and a sample has a tenth of the tokens then."""
+    table = "run,global batch,s/step,tokens/s\na,512,2.4126,434630\nb,512,1.9883,527370\nc,512,1.7619,{}\n"
+    slips = [f.text for f in of_table(table.format("59514")).findings if f.kind is FindingKind.NEIGHBOURS]
+
+    assert ["by its figures it has 204.8 tokens a sample, and each other row has 2048"] == [
+        text.partition(":")[0] for text in slips
+    ]
+    for speed in ("595140", "297570", "72000"):  # as it is; half the length; padding that is not counted
+        found = of_table(table.format(speed)).findings
+        assert not [f for f in found if f.kind is FindingKind.NEIGHBOURS]
+
+
+FLOPS = "run,TFLOPs/GPU,tokens/s/GPU,MFU (%)\na,521,11240,52.7\nb,511,11020,51.7\n{},{},{},{}\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "count", "asked"),
+    [
+        (("c", "469", "10120", "47.4"), 0, ""),
+        (("c", "1039", "10120", "47.4"), 1, ""),
+        (
+            ("c", "939", "10120", "47.4"),
+            0,
+            "'c' has 1.80 times the FLOPs a second of 'a' on each device, and 0.899 times its MFU",
+        ),
+        (
+            ("c", "469", "20240", ""),
+            0,
+            "'c' has 0.9 times the FLOPs a second of 'a' on each device, and 1.80 times its tokens",
+        ),
+        (("fp8 everywhere", "1139", "24000", ""), 0, ""),
+        (("70B", "441", "980", ""), 0, ""),  # another model
+    ],
+)
+def test_flops_of_a_device_are_held_against_its_peak(cells: tuple[str, ...], count: int, asked: str) -> None:
+    """And against the MFU and the tokens of their row, as those of the first row are."""
+    found = of_table(FLOPS.format(*cells), device="NVIDIA H100 80GB HBM3")
+
+    assert ["more than the 989" in text for text in told(found, FindingKind.PHYSICS).values()] == [True] * count
+    assert [asked in text for text in found.questions if "FLOPs a second" in text] == [True] * bool(asked)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " iteration {n}/ 500 | elapsed time per iteration (ms): 2000.0 | throughput per GPU (TFLOP/s/GPU): 402.1 | "
+        "global batch size: 512 |",
+        "completed step: {n}, seconds: 2.000, TFLOP/s/device: 402.1, Tokens/s/device: 7000.1, total_weights: 65536",
+    ],
+)
+def test_logs_say_the_flops_of_a_device(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.log"
+    path.write_text("".join(line.format(n=n) + "\n" for n in range(20)))
+    (run,) = audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own")).runs
+
+    assert 402.1 == run.given["tflops_per_device"].middle

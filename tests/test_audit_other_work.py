@@ -34,7 +34,7 @@ def test_a_bar_without_a_name_that_shows_the_loss_stays_the_training(tmp_path: P
         assert {"13.1"} == {row["steps_per_second"] for row in figures(tmp_path / "t.log", text)}
 
 
-TRAINING = "INFO - Epoch(train)  [1][{:>4}/7330]  lr: 1.0e-02  time: 0.43{}1  data_time: 0.0123  loss: 3.1\n"
+TRAINING = "INFO - Epoch(train)  [1][{:>4}/7330]  lr: 1.0e-02  time: 0.43{}1  loss: 3.1\n"
 DONE = "INFO - Done image [ {} / 2000], fps: 23.{} img/s, cuda memory: 1024 MB\n"
 
 

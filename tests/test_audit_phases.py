@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from slowstep.audit import Audit, audit
-from slowstep.audit.read import Unreadable
-from slowstep.audit.read.tables import table_rows
 from slowstep.settings.load import validate
 
 
@@ -22,8 +20,8 @@ def test_a_step_that_is_less_than_a_pass_is_the_optimizers() -> None:
     assert [] == found.faults
     assert ["12.4 ms", "4.1 ms"] == [f"{run.phases['optimizer'].middle * 1e3:.3g} ms" for run in found.runs]
     assert "seconds_per_step" not in found.runs[0].given
-    with pytest.raises(Unreadable, match="taken for the optimizer's: say the whole step"):
-        table_rows(table.format("", "", ""), "t")
+    with_phases_alone = report(table.format("", "", ""))
+    assert any("taken for the optimizer's: say the whole step" in question for question in with_phases_alone.questions)
 
 
 @pytest.mark.parametrize(

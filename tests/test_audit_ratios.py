@@ -255,3 +255,82 @@ def test_a_comma_in_a_ratio_is_asked_about() -> None:
     """It may be a decimal point."""
     with pytest.raises(SettingsError, match=r"is the comma a decimal point\? Write '1.35'"):
         report("| config | s/it | speedup |\n|-|-|-|\n| base | 2.0 | 1 |\n| new | 1.0 | 1,35x |\n")
+
+
+TIMES = "run,step time (ms),{}\na,200,{}\nb,150,{}\nc,260,{}\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "found"),
+    [
+        ("Δ step time", ("-", "-25 %", "+30 %"), []),
+        ("change in step time (%)", ("0", "−25.0", "+30.0"), []),
+        (
+            "step time change",
+            ("", "-33 %", "+30 %"),
+            ["said to fall by 33 %, and by steps/s beside 'a' it falls by 25 %"],
+        ),
+        ("Δ step time", ("", "-33 %", "+30 %"), ["33 % is how much faster it is"]),
+        ("time saved", ("-", "25 %", "-"), []),
+        ("time saved", ("-", "33 %", "-"), ["33 % is how much faster it is"]),
+        ("reduction in step time", ("", "25%", ""), []),
+        ("cumulative speedup", ("1.00x", "1.33x", "0.77x"), []),
+        ("Speedup (vs. baseline)", ("1.00x", "1.25x", "0.77x"), ["given as 1.25, and by steps/s it is 1.33 times"]),
+        ("speedup (vs prev)", ("-", "1.33x", "0.58x"), []),
+        ("change", ("-", "-33 %", "+30 %"), []),  # of what?
+    ],
+)
+def test_a_change_of_a_time_is_no_speed_up(header: str, cells: tuple[str, ...], found: list[str]) -> None:
+    """25 % of the time are saved where 33 % more steps are done in a second. A header tells which it is."""
+    told = faults(report(TIMES.format(header, *cells)))
+
+    assert len(found) == len(told)
+    assert all(words in text for words, text in zip(found, told, strict=True))
+
+
+def test_a_change_of_a_time_without_a_sign_is_asked_about() -> None:
+    """It could be more or less, and so could what is saved with a sign."""
+    for header, cell in (("Δ step time", "25 %"), ("time saved", "-25 %")):
+        found = report(TIMES.format(header, "-", cell, "-"))
+
+        assert any(f"'{header}' says '{cell}', which is not read" in question for question in found.questions)
+        assert [] == faults(found)
+
+
+OTHER_WORK = "run,{},samples/s,{},speedup\na,{},2.00,{},1.00x\nb,{},4.00,{},{}\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        (
+            ("seq_len", "tokens/s", "2048", "4096", "1024", "4096", "2.00x"),
+            "in samples/s beside 'a'; in tokens/s",
+        ),
+        (("seq_len", "tokens/s", "2048", "4096", "1024", "4096", "1.00x"), ""),
+        (
+            ("global batch", "s/step", "8", "4.00", "4", "1.00", "4.00x"),
+            "in steps/s beside 'a'; in samples/s",
+        ),
+        (("global batch", "s/step", "8", "4.00", "4", "1.00", "2.00x"), ""),
+        (("note", "tokens/s", "padded", "4096", "trimmed", "4096", "2.00x"), ""),  # padding that is gone, perhaps
+        (("gpus", "s/step", "1", "4.00", "2", "4.00", "1.00x"), ""),  # each device has its own batch
+    ],
+)
+def test_a_speed_up_of_other_work_is_a_unit_trap(cells: tuple[str, ...], found: str) -> None:
+    """Where the figures tell that the work is another one, and which unit counts it as it is."""
+    traps = [f.text for f in report(OTHER_WORK.format(*cells)).findings if f.kind is FindingKind.UNIT]
+
+    assert [found in text for text in traps] == [True] * bool(found)
+
+
+@pytest.mark.parametrize(("name", "accused"), [("packing", False), ("no padding, varlen", False), ("compiled", True)])
+def test_a_speed_up_by_packing_is_asked_about(name: str, accused: bool) -> None:
+    """Its samples are several, and the tokens of the row beside it may count padding. The time of an epoch tells."""
+    table = "run,samples/s,tokens/s,speedup{}\ndynamic padding,3.1,6349,1.0x{}\n{},3.0,6144,2.6x{}\n"
+    found = report(table.format("", "", f'"{name}"', ""))
+
+    assert accused is bool(faults(found))
+    assert accused is not any(f"Is the speed-up of '{name}' (2.6) one of samples" in text for text in found.questions)
+    assert faults(report(table.format(",epoch (h)", ",2.0", f'"{name}"', ",1.0")))
+    assert not faults(report(table.format(",epoch (h)", ",2.6", f'"{name}"', ",1.0")))

@@ -172,13 +172,42 @@ def test_what_a_spreadsheet_exports_is_read(text: str) -> None:
 
 def test_prose_that_claims_a_size_is_said_not_to_be_read(tmp_path: Path) -> None:
     """A reader of the report would otherwise think that it was judged."""
-    table = "\n\n| run | s/it |\n|--|--|\n| a | 1.00 |\n| b | 0.90 |\n"
     asked = []
     for text in ("Compiling makes it 2.5x faster.", "Measured on 4 devices."):
-        (tmp_path / "notes.md").write_text(text + table)
-        asked.append(read_table(tmp_path / "notes.md")[0]["questions"])
+        asked.append([q for q in questions_beside(tmp_path / "notes.md", text) if "is not read" in q])
 
-    assert ["is not read" in " ".join(each) for each in asked] == [True, False]
+    assert [1, 0] == [len(each) for each in asked]
+
+
+def questions_beside(path: Path, text: str) -> list[str]:
+    """The questions on a table of two batches that a text stands beside."""
+    table = "| run | global batch | s/step | samples/s |\n|--|--|--|--|\n"
+    path.write_text(
+        f"{text}\n\n{table}| a | 16 | 1.000 | 16.0 |\n| b | 16 | 0.667 | 24.0 |\n| c | 32 | 1.98 | 16.2 |\n"
+    )
+    return audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own")).questions
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("It is **1.5x faster** now.", "“1.5x faster” ('b' is that beside 'a' in samples/s)"),
+        ("A reduction of 33 %.", "“reduction of 33 %” ('b' is that beside 'a' in samples/s)"),
+        ("That is 50% slower.", "“50% slower” ('a' is that beside 'b' in samples/s)"),
+        ("It is 33% faster.", "“33% faster” ('b' is that beside 'a' in samples/s, if it is the share of the time)"),
+        ("33% slower", "“33% slower” ('a' is that beside 'b' in samples/s)"),
+        ("2x slower!", "“2x slower” ('c' is that beside 'a' in steps/s, and in samples/s it is 1.01 times as fast)"),
+        ("0x faster", "“0x faster” (of what?)"),
+        ("4.6x faster training", "“4.6x faster” (no two rows are so far apart)"),
+        ("uses 20% less, 30% less memory", "“20% less” (of what?), “30% less” (of what?)"),
+        ("```\n2x faster\n```", ""),
+    ],
+)
+def test_what_prose_claims_is_looked_for_among_the_rows(text: str, found: str, tmp_path: Path) -> None:
+    """In the unit of the most equal work in which two rows are as far apart. Nothing is accused."""
+    asked = [question for question in questions_beside(tmp_path / "t.md", text) if "“" in question]
+
+    assert [found in question for question in asked] == [True] * bool(found)
 
 
 SUMMED_UP = "run,s/it\na,1.0\nb,0.5\nc,0.7\n"
@@ -533,7 +562,7 @@ def test_tables_of_other_shapes_are_read(text: str) -> None:
     assert [
         ("a", {"seconds_per_step": "2.0", "tokens_per_second": "1000"}),
         ("b", {"seconds_per_step": "1.0", "tokens_per_second": "2000"}),
-    ] == [(label, dict(sorted(figures.items()))) for label, figures in found]
+    ] == [(label, {name: figures[name] for name in sorted(figures) if "_per_" in name}) for label, figures in found]
 
 
 def test_a_header_may_begin_like_a_comment() -> None:
@@ -1261,7 +1290,8 @@ def test_changes_beside_figures_in_lines_are_no_run() -> None:
     before, after = table_rows("| Metric | Before | After | Δ |\n|---|---|---|---|\n" + lines, "t")
 
     assert ("Before", "After") == (before["label"], after["label"])
-    assert {"seconds_per_step": "1.21", "samples_per_second": "105.8", "utilisation": "91"} == after["figures"]
+    figures = {"seconds_per_step": "1.21", "samples_per_second": "105.8", "utilisation": "91"}
+    assert figures | {"time_left": "66.5", "speed_up": "1.505"} == after["figures"]
 
 
 @pytest.mark.parametrize(
@@ -1284,3 +1314,12 @@ def test_a_table_of_metrics_says_what_to_do() -> None:
     table = "run_id,key,value,timestamp,step\n" + "".join(f"x,step_time,0.5,{CLOCK + i},{i}\n" for i in range(9))
     with pytest.raises(Unreadable, match="'key' says what each row holds: give each of its metrics a column"):
         table_rows(table, "t")
+
+
+@pytest.mark.parametrize("cell", ["25", "25 s", "25000 ms", "25s"])
+def test_a_time_of_several_steps_stays_one_in_another_unit(cell: str, tmp_path: Path) -> None:
+    """The header says how many steps are timed, whatever unit of time stands in the cell."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"run,time per 100 iterations (s)\na,{cell}\nb,20\n")
+
+    assert 0.25 == pytest.approx(parse(read_file(path)[0]["figures"]["seconds_per_step"]).middle)

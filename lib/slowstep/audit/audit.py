@@ -20,8 +20,15 @@ from slowstep.audit.run import ReportedRun, same_devices, unknown_differences
 from slowstep.audit.sample_sizes import other_samples
 from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
 from slowstep.audit.stated_size import contradicts, stated_speed_up
+from slowstep.audit.stated_units import in_other_units
 from slowstep.audit.uncounted_devices import uncounted_devices
-from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
+from slowstep.audit.utilisation import (
+    against_throughput,
+    beyond_peak,
+    impossible_utilisation,
+    unlike_flops,
+    unlike_speeds,
+)
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
 
@@ -41,7 +48,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     impossible = {f.where for f in against_physics}
     possible = [run for run in found if run.label not in impossible]
     odd = unlike_neighbours(found)
-    findings += stated_ratios(found) + against_physics + odd
+    findings += stated_ratios(found) + in_other_units(found) + against_physics + odd
     findings += _rankings(possible) + _out_of_memory(found)
     findings += [f for pair in _unclaimed(possible, reported.claims) for f in claims.impossible(*pair, possible, sizes)]
     judged = [_unless_confused(claims.judge(c, found, sizes), odd) for c in reported.claims]
@@ -54,6 +61,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
             *questions(settings, found),
             *unchecked_ratios(found),
             *unlike_speeds(possible),
+            *unlike_flops(possible),
             *physics.batches_that_hold(found),
             *physics.of_all_devices(found, reported.device),
             *physics.unknown(sizes),
@@ -74,6 +82,7 @@ def _against_physics(
         *physics.beyond_the_device(run, sizes, device),
         *physics.beyond_the_batch(run, runs),
         *impossible_utilisation(run),
+        *beyond_peak(run, device),
         *against_throughput(run, sizes, device),
     ]
 

@@ -23,6 +23,7 @@ SERIES = (
     "seconds_per_epoch",
     "mfu",
     "hfu",
+    "tflops_per_device",
     "memory_allocated_gib",
     "memory_reserved_gib",
     "memory_used_gib",
@@ -76,6 +77,12 @@ SLIPS = {
 """The probable confusion, by the ratio of the values."""
 
 
+MADE_OF = {"tokens_per_sample": "tokens_per_second", "samples_per_step": "samples_per_second"}
+"""What is the same in all rows of many tables, each with the speed that it follows from."""
+
+SAME = 0.02
+"""The share by which such a size may differ by rounding."""
+
 OF_TIME = (60.0, 3600.0)
 """The ratios of units of time."""
 
@@ -91,6 +98,26 @@ def unlike_neighbours(runs: Sequence[ReportedRun]) -> list[Finding]:
         for row, beside, odd in _odd_ones(runs, quantity):
             found += [] if _why(row, beside, odd) else [_finding(row, quantity, beside, odd)]
         found += [f for r in runs if r.measured for f in _among_repeats(r, quantity)]
+    told = {f.where for f in found}
+    return found + [f for f in _decimal_points(runs) if f.where not in told]
+
+
+def _decimal_points(runs: Sequence[ReportedRun]) -> list[Finding]:
+    """Find a row whose figures make a step or a sample 10, 100 or 1000 times as large as those of all others do."""
+    found = []
+    for quantity, speed in MADE_OF.items():
+        each = [(r, r.solved.known.get(quantity)) for r in runs if r.measured and quantity not in r.given]
+        sizes = [(r, size) for r, size in each if size and size.bounded and speed in r.given]
+        usual = statistics.median(size.middle for _, size in sizes) if len(sizes) > 2 else 0.0
+        odd = [(r, size) for r, size in sizes if usual and size.gap(exact(usual)) > SAME]
+        if len(odd) != 1:
+            continue
+        (run, size), ratio = odd[0], odd[0][1].middle / usual
+        power = round(math.log10(ratio))
+        if power and abs(ratio / 10.0**power - 1) < SAME:
+            text = f"by its figures it has {size} {TITLES[quantity]}, and each other row has {exact(usual)}"
+            why = ": is a decimal point in the wrong place?"
+            found.append(Finding(kind=FindingKind.NEIGHBOURS, where=run.label, text=text + why))
     return found
 
 

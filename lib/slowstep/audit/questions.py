@@ -13,6 +13,7 @@ from slowstep.audit.figures import exact
 from slowstep.audit.findings import times
 from slowstep.audit.named_devices import named_devices
 from slowstep.audit.outliers import SLIPS, unlike_for_a_reason
+from slowstep.audit.prose_claims import prose_claims
 from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import QUESTIONS, SAY, TEXT, ReportedRun, described
@@ -36,6 +37,7 @@ def questions(settings: Settings, runs: Sequence[ReportedRun]) -> list[str]:
         *(_tokenising(runs) if described(settings) else []),
         *_loading(runs),
         *_starting(runs),
+        *_whole_steps(runs),
         *_alike(runs),
         *_devices(runs),
         *_nodes(runs),
@@ -52,6 +54,7 @@ def questions(settings: Settings, runs: Sequence[ReportedRun]) -> list[str]:
         *(f"'{run.label}': {question}" for run in runs for question in run.left_open),
         *(question for run in runs for question in run.of_table),
         *_unread(runs),
+        *prose_claims(runs),
         *_device(settings.reported.device if settings.reported else None),
         *_ignored(settings),
     ]
@@ -76,6 +79,18 @@ def _loading(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about loaders whose time is more than the step has left beside its other phases."""
     each = [words for words in map(loads_beside, runs) if words]
     return [f"Are {each[0]} hidden behind its steps, or waited for?"] if each else []
+
+
+def _whole_steps(runs: Sequence[ReportedRun]) -> list[str]:
+    """Ask for the time of a step where rows give its phases alone: they may leave some out, or overlap."""
+    alone = [r for r in runs if r.phases and not r.solved.known]
+    if not alone:
+        return []
+    phases, names = sum(alone[0].phases.values(), exact(0)), listed([f"'{r.label}'" for r in alone], " and ")
+    return [
+        f"How long is a whole step of {names}? The phases alone are given, those of '{alone[0].label}' make {phases} "
+        "s, and no row can be compared by them"
+    ]
 
 
 def _starting(runs: Sequence[ReportedRun]) -> list[str]:

@@ -158,6 +158,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Rep
         bases=row.bases,
         left_open=row.questions,
         of_table=row.of_table,
+        prose=row.prose,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
         says_batch=described(settings) or _says_batch(own),

@@ -42,15 +42,17 @@ BESIDE = {
     "utilisation": "device busy",
     "mfu": "% MFU",
     "hfu": "% HFU",
+    "tflops_per_device": "TFLOP/s a device",
     "speed_up": "times as fast",
     "scaling_efficiency": "% of linear scaling",
+    "time_left": "% of the time",
 }
 """Figures that have no relation to the others, each with its name in tables."""
 
 TEXT = ("finetune", "plain_loop")
 """Workloads whose samples are texts."""
 
-STATED = ("speed_up", "scaling_efficiency")
+STATED = ("speed_up", "scaling_efficiency", "time_left")
 """Ratios to another row, which a table states beside what it measured."""
 
 SHARES = ("mfu", "hfu", "scaling_efficiency")
@@ -96,6 +98,8 @@ class ReportedRun:
     """Questions that its reading left open."""
     of_table: Sequence[str]
     """Questions about the table whose first row it is."""
+    prose: Sequence[str]
+    """Sizes that the text beside that table claims."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool

@@ -13,13 +13,16 @@ from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import STATED, ReportedRun
 from slowstep.text.numbers import percentage
 
-SPEED_UP, EFFICIENCY = STATED
+SPEED_UP, EFFICIENCY, TIME_LEFT = STATED
 
-UNITS = {SPEED_UP: exact(1), EFFICIENCY: exact(100)}
+UNITS = {SPEED_UP: exact(1), EFFICIENCY: exact(100), TIME_LEFT: exact(100)}
 """What each ratio is for the row that it is to."""
 
 OF_STEPS = {TITLES[quantity] for quantity in ("steps_per_second", "seconds_per_step", *WHOLE)}
 """Units that count steps, or time, and not the work that is done in it."""
+
+OF_PACKING = re.compile(r"pack(?:ed|ing|s)?(?![a-z])|unpad|var-?len", re.IGNORECASE)
+"""Words of rows whose samples may be several of the data set, and whose tokens are no padding."""
 
 SLIGHT = 0.002
 """The share beyond rounding by which efficiencies may be off that were reckoned in an unusual way."""
@@ -41,26 +44,38 @@ def stated_ratios(runs: Sequence[ReportedRun]) -> list[Finding]:
     first rows if these state nothing; or the row directly above. Any figure that gives it will do, even one that counts
     other work: whether that is a fair comparison is another question.
     """
-    found: list[Finding] = []
-    for quantity in UNITS:
-        above: ReportedRun | None = None
-        stating = [run for run in runs if run.measured and (quantity in run.given or quantity in run.bases)]
-        references = _bases(stating, quantity)
-        for run in (run for run in stating if quantity in run.given):
-            said = run.given[quantity]
-            if said.meets(UNITS[quantity]):
-                references.append(run)
-            elif references:
-                found += _unlike(run, said, [*references, *([above] if above else [])], quantity)
-            above = run
+    found = [
+        finding
+        for quantity in UNITS
+        for run, references in with_references(runs, quantity)
+        for finding in _unlike(run, _as_ratio(run, quantity), references, quantity)
+    ]
     accused = {f.where for f in found}
     return found + [f for f in _efficiencies(runs) if f.where not in accused]
 
 
+def with_references(runs: Sequence[ReportedRun], quantity: str) -> Iterator[tuple[ReportedRun, list[ReportedRun]]]:
+    """Yield each row that states a ratio other than that of a reference, with the rows that it may be to."""
+    above: ReportedRun | None = None
+    stating = [run for run in runs if run.measured and (quantity in run.given or quantity in run.bases)]
+    references = _bases(stating, quantity)
+    for run in (run for run in stating if quantity in run.given):
+        if run.given[quantity].meets(UNITS[quantity]):
+            references.append(run)
+        elif references:
+            yield run, [*references, *([above] if above else [])]
+        above = run
+
+
 def unchecked_ratios(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask for the row that stated ratios are to where none states 1, or 100 %, and none is called their base."""
-    found = []
-    for quantity, what in ((SPEED_UP, "speed-ups"), (EFFICIENCY, "scaling efficiencies")):
+    found = [
+        f"Is the speed-up of '{run.label}' ({run.given[SPEED_UP]}) one of samples before they are packed, or of useful "
+        "tokens? By its other figures nobody can tell"
+        for run, references in with_references(runs, SPEED_UP)
+        if any(_counts_other_samples(reference, run) for reference in references)
+    ]
+    for quantity, what in ((SPEED_UP, "speed-ups"), (EFFICIENCY, "scaling efficiencies"), (TIME_LEFT, "changes")):
         stating = [run for run in runs if run.measured and (quantity in run.given or quantity in run.bases)]
         given = [run for run in stating if quantity in run.given]
         if quantity == EFFICIENCY and not any("devices" in run.given for run in runs):
@@ -85,7 +100,7 @@ def _efficiencies(runs: Sequence[ReportedRun]) -> list[Finding]:
     devices, or by those of the row above. An efficiency is a fault if no way gives those of all rows.
     """
     rows = [r for r in runs if r.measured and {SPEED_UP, EFFICIENCY, "devices"} <= r.given.keys()]
-    first = next((r for r in rows if all(r.given[q].meets(unit) for q, unit in UNITS.items())), None)
+    first = next((r for r in rows if all(r.given[q].meets(UNITS[q]) for q in (SPEED_UP, EFFICIENCY))), None)
     if first is None:
         return []
 
@@ -120,8 +135,17 @@ def _misfits(
     return [(run, follows) for run, follows in reckoned if follows.gap(run.given[EFFICIENCY]) > share]
 
 
+def _counts_other_samples(a: ReportedRun, b: ReportedRun) -> bool:
+    """Return whether only one of two rows packs samples by its words, so that no speed of theirs counts equal work."""
+    packs = [bool(r.packed or OF_PACKING.search(" ".join((r.label, *r.unknown.values(), *r.remarks)))) for r in (a, b)]
+    whole = any(read_from(quantity, a, b) for quantity in WHOLE)
+    return packs[0] != packs[1] and not whole
+
+
 def _unlike(run: ReportedRun, said: Figure, references: Sequence[ReportedRun], quantity: str) -> list[Finding]:
     """Return a finding if no figure of the row gives what is said beside any reference."""
+    if any(_counts_other_samples(reference, run) for reference in references):
+        return []
     gains = [(reference, *gain) for reference in references for gain in _gains(reference, run)]
     several = {r.label: run.devices / r.devices for r in references if "devices" in r.given and "devices" in run.given}
     allowed = []
@@ -138,12 +162,16 @@ def _unlike(run: ReportedRun, said: Figure, references: Sequence[ReportedRun], q
         for ratio in _beside(r, run)
         if quantity != EFFICIENCY or r.label in several
     ]
-    if quantity == SPEED_UP:
+    if quantity != EFFICIENCY:
         allowed += [gain for r in references for gain in _after_other_work(r, run)]
     if not gains or any(gain.gap(said) <= CONSEQUENCE for gain in allowed):
         return []
     reference, gain, unit = gains[0]
-    if quantity == EFFICIENCY:
+    if quantity == TIME_LEFT:
+        text = f"the time is said to {_by(said)}, and by {unit} beside '{reference.label}' it {_by(gain, 's')}"
+        if gain.low > 1 and (exact(2) - 1 / said).meets(gain):
+            text += f"; {percentage(gain.middle - 1)} is how much faster it is"
+    elif quantity == EFFICIENCY:
         text = f"the scaling efficiency is given as {said} %, and by {unit} beside '{reference.label}' it is {gain} %"
     else:
         text = (
@@ -153,6 +181,18 @@ def _unlike(run: ReportedRun, said: Figure, references: Sequence[ReportedRun], q
         if gain.low > 1 and (said - 1).meets(saved):
             text += f"; {percentage(saved.middle)} is the time that it saves"
     return [Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text)]
+
+
+def _as_ratio(run: ReportedRun, quantity: str) -> Figure:
+    """Return what a row states as an efficiency, or as how many times as fast it is."""
+    said = run.given[quantity]
+    return 100 / said if quantity == TIME_LEFT else said
+
+
+def _by(ratio: Figure, end: str = "") -> str:
+    """Return in words how a time changes that is done so many times as fast."""
+    left = (1 / ratio).middle
+    return f"{'fall' if left < 1 else 'rise'}{end} by {percentage(abs(1 - left))}"
 
 
 def _beside(a: ReportedRun, b: ReportedRun) -> Iterator[Figure]:

@@ -5,6 +5,7 @@ MFU counts the FLOPs that the model needs. HFU also counts those of recomputatio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from slowstep.audit.differences import changed
@@ -12,6 +13,7 @@ from slowstep.audit.figures import Figure, shown
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, per_token
 from slowstep.audit.run import ReportedRun
+from slowstep.audit.subjects import other_subject
 from slowstep.judgement.devices import peak_of
 
 RECOMPUTED = 3 / 2
@@ -20,6 +22,9 @@ again. If all weights are trained the ratio is less: 8 N over 6 N."""
 
 SPARE = 0.1
 """The share by which a utilisation may lie beyond every known way to count FLOPs, since people count differently."""
+
+FEW_BITS = re.compile(r"(?:fp|float|int|mxfp|nvfp)[ _-]?[48](?!\d)|\be[45]m[23]|sparse", re.IGNORECASE)
+"""Words of arithmetic that is faster than that of the peak."""
 
 APART = 1.25
 """The ratio by which the MFU a token of two rows may differ without a question."""
@@ -46,6 +51,39 @@ def impossible_utilisation(run: ReportedRun) -> list[Finding]:
             f"again makes it {RECOMPUTED:g} times at most"
         )
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in texts]
+
+
+def beyond_peak(run: ReportedRun, device: str | None) -> list[Finding]:
+    """Find FLOPs a second beyond the device's peak, unless the row may have computed in fewer bits than the peak's."""
+    said, peak = run.given.get("tflops_per_device"), peak_of(device)
+    words = (run.label, *run.unknown.values(), *run.remarks)
+    if not said or not peak or said.low <= peak.tflops or any(map(FEW_BITS.search, words)):
+        return []
+    text = (
+        f"{said} TFLOP/s a device is more than the {shown(peak.tflops)} that a {device} can do: they, the device or "
+        "its number is not what is given"
+    )
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
+
+
+def unlike_flops(runs: Sequence[ReportedRun]) -> list[str]:
+    """Ask about rows whose ratio of FLOPs a second to MFU, or to the tokens of a device, differs from the first row's.
+
+    One device has one peak, and one model needs as many FLOPs for each token of a length.
+    """
+    used = [r for r in runs if (said := r.given.get("tflops_per_device")) and said.bounded]
+    for quantity, unit in (("mfu", "MFU"), ("tokens_per_second_per_device", "tokens a second")):
+        each = [(r, r.given["tflops_per_device"], r.given[quantity]) for r in used if quantity in r.given]
+        for run, flops, other in (one for one in each[1:] if one[2].bounded and each[0][2].bounded):
+            first, before, reference = each[0]
+            more, times_other = flops / before, other / reference
+            same = not {"max_length", "model_type", "name_or_path"} & changed(first.settings, run.settings).keys()
+            if same and not other_subject(run, [first]) and more.gap(times_other) > APART - 1:
+                return [
+                    f"'{run.label}' has {times(more.middle)} the FLOPs a second of '{first.label}' on each device, and "
+                    f"{times(times_other.middle)} its {unit}: were they of another model, length or device?"
+                ]
+    return []
 
 
 def against_throughput(run: ReportedRun, sizes: Sizes | None, device: str | None) -> list[Finding]:

@@ -42,6 +42,8 @@ class Row:
     """Questions that its reading left open, without their subject: `its lines say samples/s twice, ...`."""
     of_table: list[str] = field(default_factory=list)
     """Questions about the table whose first row it is."""
+    prose: list[str] = field(default_factory=list)
+    """Sizes that the text beside the table claims whose first row it is."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Names that stand in that table and are no runs, each with why."""
     step_word: str = ""

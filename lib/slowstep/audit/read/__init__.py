@@ -13,27 +13,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slowstep.audit.read.cells import holds_table
+from slowstep.audit.read.html_tables import as_markdown, holds_html_table, notebook_text
 from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
-from slowstep.audit.read.source_text import NoFigures, Unreadable
+from slowstep.audit.read.prose import claimed_sizes
+from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
 from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.text_files import boxed, looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.audit.row_settings import without_overridden
+from slowstep.audit.run import TIMED
 from slowstep.settings import SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
 
 __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_state", "rows"]
 
-TABLES = (".csv", ".tsv", ".md", ".markdown")
+TABLES = (".csv", ".tsv")
+PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb")
 LOGS = (".log", ".txt", ".out", ".err")
 
 OTHER_KINDS = {
     (".xlsx", ".xls", ".ods"): "Save the sheet as CSV",
     (".gz", ".zip", ".zst", ".xz", ".bz2", ".tar", ".tgz"): "Unpack it first",
-    (".html", ".htm", ".pdf", ".docx", ".ipynb"): "Save its table as CSV or Markdown",
+    (".pdf", ".docx"): "Save its table as CSV or Markdown",
 }
 """Kinds of files that are not read, each with what to do."""
 
@@ -83,30 +88,64 @@ def _read_once(path: Path, columns: tuple[tuple[str, str], ...], size: int, chan
 
 def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     kind = path.suffix.lower()
-    if kind in (".json", ".jsonl", *TABLES, *LOGS):
+    if kind in (".json", ".jsonl", *TABLES, *PAGES, *LOGS):
         refuse_no_text(path)
     if kind in (".json", ".jsonl"):
         return read_json(path, columns)
     if kind in TABLES:
         return read_table(path, columns)
+    if kind in PAGES:
+        return _read_page(path, columns)
     if kind in LOGS:
         return _read_text(path, columns)
-    known = ", ".join((".json", ".jsonl", *TABLES, *LOGS))
+    known = ", ".join((".json", ".jsonl", *TABLES, *PAGES, *LOGS))
     advice = next((f" {advice}." for kinds, advice in OTHER_KINDS.items() if path.suffix.lower() in kinds), "")
     raise Unreadable(str(path), 1, 1, f"what kind of file is it?{advice} Known are {known}")
 
 
-def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of a text file: those of its table, or those of a log beside a box without figures."""
-    if not looks_like_table(path):
-        return read_log(path)
+def _read_page(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of the tables of a page, or where it has none those of the log in it, with what its text claims.
+
+    HTML is read as Markdown, so that lines are counted in that.
+    """
+    text = notebook_text(path) if path.suffix.lower() == ".ipynb" else text_of(path)
+    in_html = path.suffix.lower() in (".html", ".htm") or holds_html_table(text)
+    text = as_markdown(text) if in_html else text
+    own = not in_html and path.suffix.lower() != ".ipynb"
+    source = str(path) if own else f"{path} (as Markdown)"
     try:
-        return read_table(path, columns)
+        found = table_rows(text, source, columns) if holds_table(text) else []
+    except NoFigures:
+        found = _log_beside_tables(path, columns) if own else []
+        if not found:
+            raise
+    if not found and not own:
+        raise Unreadable(str(path), 1, 1, "holds no table with a header and a row; write its figures as a table")
+    found = found or read_log(path, columns)
+    found[0]["prose"] = claimed_sizes(text)
+    return found
+
+
+def _log_beside_tables(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of a log that stands beside tables without figures; none if there is no such log."""
+    with contextlib.suppress(Unreadable):
+        return read_log(path, columns, beside_box=True)
+    return []
+
+
+def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of a text file: those of its table, or those of a log beside a box without speeds."""
+    if not looks_like_table(path):
+        return read_log(path, columns)
+    try:
+        found, refused = read_table(path, columns), None
     except NoFigures as error:
-        if boxed(path):
-            with contextlib.suppress(Unreadable):
-                return read_log(path, beside_box=True)
-        raise error from None
+        found, refused = [], error
+    if not any(name.startswith(TIMED) for row in found for name in (*row["figures"], *row["phases"])) and boxed(path):
+        found = _log_beside_tables(path, columns) or found
+    if refused and not found:
+        raise refused
+    return found
 
 
 def _tried(read: Any, problems: list[str]) -> list[Row]:

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
-from slowstep.audit.figures import COMMA, comma
+from slowstep.audit.read.decimal_commas import with_decimal_points
 from slowstep.audit.read.measures import number
 from slowstep.audit.read.source_text import Unreadable
 
@@ -38,11 +38,16 @@ def bare(header: str) -> str:
     return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
 
 
+def holds_table(text: str) -> bool:
+    """Return whether a text holds a table that is drawn with dividers or borders."""
+    lines = text.splitlines()
+    return any(map(DIVIDER.match, lines)) or any(map(BORDER.match, lines))
+
+
 def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
     """Return the tables of a text that have a header and a row; Unreadable if it is no well-formed CSV."""
-    lines = text.splitlines()
-    drawn = any(map(DIVIDER.match, lines)) or any(map(BORDER.match, lines))
-    found = _markdown(lines) if drawn else [_without_title(list(_csv(text, source)))]
+    lines, drawn = text.splitlines(), holds_table(text)
+    found = _markdown(lines) if drawn else [_without_title(_csv(text, source))]
     if not drawn and _delimiter(text)[0] == ";":
         _refuse_unclear_points(found[0], source)
     return [table for table in found if len(table) > 1]
@@ -127,15 +132,17 @@ def _delimiter(text: str) -> tuple[str, int]:
     return (said[1], said.end()) if said else (delimiter, 0)
 
 
-def _csv(text: str, source: str) -> Iterator[list[Cell]]:
+def _csv(text: str, source: str) -> list[list[Cell]]:
+    """Return the rows of a CSV file, with decimal points; Unreadable if it is not well-formed."""
     delimiter, begins = _delimiter(text)
+    return with_decimal_points(list(_records(text, delimiter, begins, source)), delimiter, source)
+
+
+def _records(text: str, delimiter: str, begins: int, source: str) -> Iterator[list[Cell]]:
     reader = csv.reader(io.StringIO(text[begins:]), delimiter=delimiter, strict=True)
     line = before = 1 + bool(begins)
     try:
         for cells in reader:
-            asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter in ";|" else 0
-            if asked:
-                raise Unreadable(source, line, asked, comma(cells[asked - 1]))
             if any(cell.strip() for cell in cells):
                 yield [(cell, line, i) for i, cell in enumerate(cells, 1)]
             line = reader.line_num + before  # a quoted cell may have several lines

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
+from slowstep.audit.read.change_headers import change_called
 from slowstep.audit.read.durations import duration
 from slowstep.audit.read.few_steps import OF_MIDDLE, of_few
 from slowstep.audit.read.header_scales import scaled
@@ -17,7 +18,10 @@ from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
 
-WHOLE_JOB = ("total time", "training time", "train time", "wall time", "wall clock", "wall-clock", "runtime")
+WHOLE_JOB = (
+    *("total time", "time to train", "total training time", "training time", "train time"),
+    *("wall time", "wall clock", "wall-clock", "runtime"),
+)
 """The first words of a header if the whole job is timed. The unit is behind them in brackets, or in each cell."""
 
 TIMED_WORDS = {"time", "duration", "latency", "timing"}
@@ -28,6 +32,9 @@ DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "tra
     *("current", "curr", "running", "in"),
 }
 """Words of a header that change nothing about its unit."""
+
+OF_A_RATE = {*DESCRIBED, *THINGS}
+"""Words before `rate` that leave it a speed."""
 
 ONE_TIME = {"record", "item", "example", "ex"}
 """Things that are samples in a ratio, and something else beside `time` alone: the time of a record is the best one."""
@@ -57,6 +64,13 @@ ALIASES = (
     | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
     | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency"), "scaling_efficiency")
     | {f"{of} {b}": "samples_per_step" for of in ("global", "effective", "eff.", "eff", "total") for b in BATCHES}
+    | {
+        f"{of}{flops}{per}": "tflops_per_device"
+        for of in ("", "model ", "achieved ")
+        for flops in ("tflops", "tflop/s", "tflops/s", "tflop")
+        for per in ("/gpu", "/device", "/s/gpu", " per gpu", " per device")
+    }
+    | {"throughput per gpu (tflop/s/gpu)": "tflops_per_device"}
     | dict.fromkeys(("num epochs", "n epochs", "number of epochs", "# epochs"), "epochs")
     | dict.fromkeys(("$/hour", "$/h", "$/hr", "usd/hour", "usd/h", "price/hour", "price/h"), "price_per_hour")
 )
@@ -202,11 +216,14 @@ class Column:
     """The size of the column's unit in the kit's own unit."""
     inverted: bool = False
     """True if its numbers are the inverse of the kit's: epochs an hour for the seconds of one."""
+    count: float = 1.0
+    """The number of things that a time is of, as the header says it: cells may have another unit of time."""
     unit: str = ""
     """The unit in the header, where it tells more than the scale: a percentage."""
     percentage: str = ""
     """What a percentage without a sign is in a column of speed-ups: 'whole' (100 % is as fast as the base), 'more'
-    (0 % is), or empty where its first row does not tell."""
+    (0 % is), or empty where its first row does not tell. In a column of times, whether it says by how much they
+    'changed', or how much of them is 'saved'."""
 
 
 MEASURED = ("figure", "timed", "phase")
@@ -239,6 +256,11 @@ def _called(text: str, settings: set[str]) -> Column | None:
     if text in NO_SETTINGS:
         return Column("ignored")
     named = _named(text) or _named(text.removesuffix("(%)").removesuffix("%").rstrip())
+    if change := change_called(text):
+        in_header = "%" if text.endswith(("%", "%)")) else ""
+        if change != "speed_up":
+            return Column("stated", "time_left", unit=in_header, percentage=change)
+        return Column("open") if in_header else Column("stated", "speed_up")
     if named in STATED:
         percent = named == "speed_up" and text.endswith(("%", "%)"))  # of more, or of the whole
         return Column("open") if percent else Column("stated", named)
@@ -254,7 +276,7 @@ def _with_unit(text: str, bracketed: str, rest: str, words: list[str]) -> Column
     """Return the meaning of a header that gives the unit of a speed or of a figure; None for others."""
     unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
     if unit:
-        return Column("figure", unit.quantity, unit.scale, unit.inverted)
+        return Column("figure", unit.quantity, unit.scale, unit.inverted, count=unit.count)
     units = OTHERS.get(_named(rest), {})
     return Column("figure", _named(rest), units[bracketed], unit=bracketed) if bracketed in units else None
 
@@ -275,6 +297,8 @@ def _unclear(text: str, words: list[str]) -> Column:
     if ratio(text.split(" ")[-1]):  # a unit behind words that change its meaning: `p99 s/it`, `A100 s/it`
         return Column("open")
     name = setting_called(text) or text.replace(" ", "_")
+    if words[-1:] == ["rate"] and not OF_A_RATE.issuperset(words):  # of learning, of dropout
+        return Column("open")
     return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
 
 
@@ -300,7 +324,7 @@ def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
         rest, bracketed = f"{rest}/{of}", ""
     elif share and of not in TIMES and of not in THINGS:
         return None
-    found, words = ratio(bracketed) or ratio(text), rest.split(" ")
+    found, words = ratio(bracketed) or ratio(text), re.split(r"[ _]+", rest)
     if found:
         return found
     while words and not found:
@@ -397,7 +421,7 @@ def _scale(held: Column, tail: str, unit: Unit | None) -> float:
         return unit.scale
     said = tail.lower().rstrip(".")
     if said in TIMES and (held.name.startswith("seconds") or held.kind == "phase"):
-        return TIMES[said] * (held.scale if held.kind == "timed" else 1.0)
+        return TIMES[said] * (held.scale if held.kind == "timed" else 1 / held.count)
     if said in TIMES and held.name.startswith(("hours", "minutes")):
         return TIMES[said] / (3600 if held.name == "hours" else 60)
     if said in OTHERS.get(held.name, {}):

@@ -80,8 +80,8 @@ LEAST = {LENGTH: 16, DEVICES: 2, "dataloader_num_workers": 0}
 
 NAMES = "|".join(name.replace(" ", "[ _-]") for name in sorted((*NUMBERS, *SWITCHES), key=len, reverse=True))
 LABELLED = re.compile(
-    rf"(?<![\w./-])(?P<option>--)?(?P<name>{NAMES})(?: \([^()\n]{{1,60}}\))?['\"]?"
-    r"(?(option)(?:=| {1,3})|(?: {0,3}(?:[:=|]|\.{2,}) {0,9}| {2,40}))['\"]?"
+    rf"(?<![\w./-])(?P<option>--)?(?P<name>{NAMES})(?:(?-i: [A-Z])\b)?(?: \([^()\n]{{1,60}}\))?['\"]?"
+    r"(?(option)(?:=| {1,3})|(?: {0,3}(?:[:=]|\.{2,}) {0,9}| {0,40}\| {0,9}| {2,40}))['\"]?"
     r"(?P<value>\d{1,3}(?:,\d{3})+(?!\d)|\d{1,12}|true|false)(?=['\"]?(?:[\s,;)}\]|]|$))",
     re.IGNORECASE,
 )

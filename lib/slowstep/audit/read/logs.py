@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -46,6 +46,12 @@ PART = 0.5
 
 MANY = 5
 """The most totals that a message names."""
+
+ROW = "Write what is meant as a row of `reported.rows`"
+SAY_IT = (
+    "Say in `columns` what a name holds (as an override: reported.columns.time=s/step), or write what is meant as a "
+    "row of `reported.rows`"
+)
 
 LEFT_OUT = "Trainer's last words that stand before the first bar are left out: were they another training's?"
 TAKEN = "Trainer's last words stand before the bar, which is not all there: are they this training's?"
@@ -104,12 +110,12 @@ class Training:
         return found
 
 
-def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
+def read_log(path: Path, columns: Mapping[str, str] | None = None, beside_box: bool = False) -> list[dict[str, Any]]:
     """Return a row for each training: the median pace of its later bars, or without bars Trainer's last words.
 
     Where there are both, the last words tell how many samples make a step. Unreadable if there is no speed, or if it is
-    not clear which bars are of training. `beside_box` says that it also holds a table without figures, drawn as a box,
-    whose lines say no speed.
+    not clear which bars are of training. `columns` gives the meaning of names in its lines that could mean several
+    things. `beside_box` says that it also holds a table without figures, drawn as a box, whose lines say no speed.
     """
     heads = heads_of(path)
     log, ends, trainings = _read_by(scan(path), path, heads)
@@ -128,7 +134,7 @@ def read_log(path: Path, beside_box: bool = False) -> list[dict[str, Any]]:
     words = [_step_word(training) for training, _ in own]
     found = found or [(figures, []) for _, figures in ends]
     if not found:
-        spoken = _spoken(path, log, beside_box)
+        spoken = _spoken(path, log, columns, beside_box)
         found, rests_on = [(spoken.figures, spoken.questions)], [{"steps": spoken.steps} if spoken.steps else {}]
     parts = zip_longest(found, rests_on, words)
     rows = [
@@ -213,9 +219,10 @@ def _counts_all(end: dict[str, Any], training: Training) -> bool:
     return math.isfinite(steps_of(end)) and counts_as_many(end, training.total, of_epoch, OFF)
 
 
-def _spoken(path: Path, log: Scanned, beside_box: bool) -> Spoken:
+def _spoken(path: Path, log: Scanned, columns: Mapping[str, str] | None, beside_box: bool) -> Spoken:
     """Return the speeds that lines say in words, and questions; Unreadable, with what was found, if they say none."""
-    spoken = spoken_speeds(line for line in lines_of(path) if not (beside_box and IN_BOX.match(line)))
+    lines = (line for line in lines_of(path) if not (beside_box and IN_BOX.match(line)))
+    spoken = spoken_speeds(lines, columns)
     if any(map(SPEEDS.fullmatch, spoken.figures)):
         return spoken
     names = list(dict.fromkeys(repr(stretch.name) if stretch.name else "without a name" for stretch in log.stretches))
@@ -225,7 +232,7 @@ def _spoken(path: Path, log: Scanned, beside_box: bool) -> Spoken:
     nothing = "its lines differ" if spoken.questions else "no lines say a number with a unit such as s/it or tokens/s"
     why = (
         f"holds {bars or 'no bar of tqdm over training steps'} and no train_runtime, and {nothing}, so it says no "
-        f"speed.{asked} Write what is meant as a row of `reported.rows`"
+        f"speed.{asked} {SAY_IT if spoken.unclear else ROW}"
     )
     raise Unreadable(str(path), log.lines, 1, why)
 

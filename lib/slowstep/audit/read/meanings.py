@@ -78,7 +78,16 @@ def by_headers_and_cells(
     held = [of_devices(one, cells) for one, cells in zip(held, texts, strict=True)]
     held = [_of_whole_numbers(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     held = [with_percentages(one, cells) for one, cells in zip(held, texts, strict=True)]
+    held = [_of_one_thing(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     return _without_minima(held, names)
+
+
+def _of_one_thing(one: Column, name: str, cells: Sequence[str]) -> Column:
+    """Return a column `epoch` or `step` as that of its times, where each cell is a time with its unit."""
+    timed = Column("timed", f"seconds_per_{name}")
+    said = [text for text in cells if plain(text).lower() not in NOTHING]
+    is_thing = one.kind == "open" and name in ("epoch", "step")
+    return timed if is_thing and said and all(_seconds(text, timed) is not None for text in said) else one
 
 
 def _without_minima(held: Sequence[Column], names: Sequence[str]) -> list[Column]:
@@ -102,9 +111,11 @@ def ignored(held: Sequence[Column], left_out: Collection[int]) -> list[Column]:
     return [Column("ignored") if i in left_out else one for i, one in enumerate(held)]
 
 
-def named_once(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]:
-    """Return the columns without Trainer's name of a run where another column names the rows."""
+def named_once(held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[Column]:
+    """Return the columns without Trainer's name of a run, and those that number the rows, where another names them."""
     own = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in RUN_NAMES}
+    counted = [[str(first + i) for i in range(len(body))] for first in (0, 1)]
+    own |= {i for i, texts in enumerate(by_column(header, body)) if not plain(header[i][0]) and texts in counted}
     others = any(one.kind == "label" for i, one in enumerate(held) if i not in own)
     return ignored(held, own) if others else list(held)
 

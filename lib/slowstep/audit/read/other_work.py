@@ -44,11 +44,12 @@ OF_TRAINING = re.compile(rf"{BEGINS}(?:pre-?|re-?)?train(?:s|ed|ing)?{ENDS}", re
 """Words that train."""
 
 OWN_NUMBER = re.compile(
-    rf"{BEGINS}(?:eval|val(?:id(?:ation)?)?|test|dev){ENDS}\s?[:=]?\s?(?:\d{{1,12}}\.\d+ ?%?|\d[\d.]{{0,20}} ?m?s\b)"
+    rf"{BEGINS}(?:eval|val(?:id(?:ation)?)?|test|dev){ENDS}\s?[:=]?\s?"
+    r"(?:\d{1,12}\.\d+ ?%?|\d[\d.]{0,20} ?m?s\b|n/?a\b|none\b|-+(?=\s|\Z))"
     r"(?!\s?\w+\s?/|\s?/)",
     re.IGNORECASE,
 )
-"""An evaluation with a number of its own, which is a metric or a time: `val 0.251`, `val 132.2 s`."""
+"""An evaluation with a number of its own, which is a metric or a time: `val 0.251`, `val 132.2 s`, or `val: n/a`."""
 
 PROGRAM = re.compile(r"[\w./-]{0,80}train[\w./-]{0,80}\.(?:py|sh)\b", re.IGNORECASE)
 """The name of a program that trains, which says nothing of a line that it writes."""

@@ -99,7 +99,7 @@ class _RowSoFar:
             self.labels.append(text)
         elif held.kind == "factor" and text not in ("", "-"):
             self.unknown[held.name] = text
-        if held.kind not in ("ignored", "open"):
+        if held.kind not in ("ignored", "open") or (held.kind == "ignored" and not name):
             return
         if may_be_setting(name, text):
             self.unknown[name] = text

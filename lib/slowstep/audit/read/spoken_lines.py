@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slowstep.audit.read.columns import Column, column, figure
+from slowstep.audit.read.known_lines import known_in
 from slowstep.audit.read.other_work import OF_TRAINING, evaluates_last, prepares
 from slowstep.audit.read.several_speeds import PARTS
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
@@ -18,7 +19,7 @@ from slowstep.audit.run import QUESTIONS
 
 LETTER = r"(?:[kKMB](?![A-Za-z]))?"
 NUMBER = (
-    rf"(?<![\w.,/-])(?<!\d:)(\d(?:[\d,_]{{0,20}}\d)?(?:\.\d{{1,12}})?(?:[eE][-+]?\d{{1,3}})?{LETTER})(?![\d:]|[.,]\d)"
+    rf"(?<![\w.,/-])(?<!\d:)(\d(?:[\d,_]{{0,20}}\d)?(?:\.\d{{1,20}})?(?:[eE][-+]?\d{{1,3}})?{LETTER})(?![\d:]|[.,]\d)"
 )
 """A number, perhaps with a letter for thousands, and no time of day or version."""
 
@@ -101,7 +102,7 @@ WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """The place in a name where another word begins, as in `CurrSamplesPerSec`."""
 
 SPEEDS = re.compile(r"seconds_per_(step|sample|token|epoch)|(steps|samples|tokens)_per_second(_per_device)?")
-BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")
+BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu", "tflops_per_device")
 """Figures that are read beside a speed. Others, such as seconds in all, grow as training goes on."""
 
 STEP_AVERAGE = re.compile(r"step_avg|avg_step", re.IGNORECASE)
@@ -112,6 +113,10 @@ ASKED = ("time", "duration", "speed", "throughput", "sps")
 
 OF_EACH_DEVICE = re.compile(r"\bmemory:\s*[\d.]+GiB\([\d.]+%\)")
 """What a line of torchtitan holds, which says tokens a second of each device as `tps`, or `wps` before."""
+
+
+Given = tuple[tuple[str, str], ...]
+"""Names of numbers, each with the meaning that the reader of a log gives it, as a header would say it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +133,16 @@ class SpokenFigure:
     """The number of its line."""
 
 
-def said_in(line: str) -> Iterator[SpokenFigure]:
-    """Yield the speeds that a line says, and what may be one: first numbers with a unit, then those behind a name."""
+def said_in(line: str, given: Given = ()) -> Iterator[SpokenFigure]:
+    """Yield the speeds that a line says, and what may be one: first numbers with a unit, then those behind a name.
+
+    Names that are `given` a meaning have that one.
+    """
     line = THOUSANDS_BY_SPACES.sub(lambda match: match[0].replace(" ", ""), line)
+    known, before, line = known_in(line)
+    for name, number, shown in known:
+        if said := _said(name, number, NAMELESS, shown):
+            yield _asked_whose(said, before)
     said, rest = _with_units(line)
     yield from said
     if " in " in rest or "took" in rest:
@@ -138,7 +150,7 @@ def said_in(line: str) -> Iterator[SpokenFigure]:
         rest = TOOK.sub(";", rest)
     if "fu" in rest.lower():
         yield from (_said_as(match["what"].lower(), match[1]) for match in MFU.finditer(rest))
-    yield from _named(rest, line)
+    yield from _named(rest, line, given)
 
 
 def _with_units(line: str) -> tuple[list[SpokenFigure], str]:
@@ -178,11 +190,11 @@ def _took(line: str) -> Iterator[SpokenFigure]:
             yield replace(said, known=None, question=OF_ANOTHER_DEED) if other else _asked_whose(said, before)
 
 
-def _named(rest: str, line: str) -> Iterator[SpokenFigure]:
+def _named(rest: str, line: str, given: Given) -> Iterator[SpokenFigure]:
     """Yield the speeds whose unit is in their name, from the `rest` of a line without what was read before."""
     for match in NAMED.finditer(rest):
         name, number = match["name"], match["number"] + (match["unit"] or "")
-        held, question = _meaning(name)
+        held, question = _given_meaning(name, given) or _meaning(name)
         if question:
             yield SpokenFigure(name=name, shown=f"{name} {number}", question=question)
         elif held and not rest[match.end() : match.end() + 1].isalpha():
@@ -231,6 +243,18 @@ def _is_name(line: str, end: int, before: str) -> bool:
     """
     other = before and not SPEED_WORDS.search(before)
     return bool(ASSIGNED.match(line, end) or (other and BARE_NUMBER.match(line, end)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _given_meaning(name: str, given: Given) -> tuple[Column | None, str] | None:
+    """Return what a name or its last words hold by the meaning that they are given; None if they are given none."""
+    for called, text in given:
+        if name != called and not name.endswith((f" {called}", f"/{called}")):
+            continue
+        held = column(text, set())
+        is_speed = held.kind == "figure" and (SPEEDS.fullmatch(held.name) or held.name in BESIDE)
+        return (held, "") if is_speed else (None, f"`columns` calls it '{text}', which is no speed")
+    return None
 
 
 @functools.lru_cache(maxsize=4096)

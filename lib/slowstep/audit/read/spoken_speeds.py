@@ -12,7 +12,7 @@ from slowstep.audit.read.line_sources import LineSources, StepCount, far_apart
 from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.other_work import MESSAGE_BEFOREHAND, OF_TRAINING, PROGRAM, evaluates
 from slowstep.audit.read.several_speeds import chosen
-from slowstep.audit.read.spoken_lines import SPEEDS, WHOSE, SpokenFigure, said_in
+from slowstep.audit.read.spoken_lines import SPEEDS, WHOSE, Given, SpokenFigure, said_in
 from slowstep.audit.relations import TITLES
 
 COUNTER = re.compile(r"((?:iter|iteration|it|step|epoch|ep|batch)[-_ ]?)\d+", re.IGNORECASE)
@@ -75,9 +75,12 @@ class Spoken:
     """How many steps its lines count; 0 if they count none."""
 
 
-def spoken_speeds(lines: Iterable[str]) -> Spoken:
-    """Return the figures that several lines of training say, each as the median of its later half."""
-    gathered = _Gathering()
+def spoken_speeds(lines: Iterable[str], columns: Mapping[str, str] | None = None) -> Spoken:
+    """Return the figures that several lines of training say, each as the median of its later half.
+
+    `columns` gives the meaning of names that could mean several things.
+    """
+    gathered = _Gathering(tuple((columns or {}).items()))
     for i, line in enumerate(lines):
         gathered.add(i, line)
     return gathered.spoken()
@@ -86,7 +89,8 @@ def spoken_speeds(lines: Iterable[str]) -> Spoken:
 class _Gathering:
     """What the lines of a log say of speeds, gathered line by line. `spoken` is asked for once, at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Given = ()) -> None:
+        self._given = given
         self._found: dict[Key, list[tuple[int, str]]] = {}
         """Each speed, with the numbers of the lines that say it and what they say."""
         self._unclear: dict[str, list[SpokenFigure]] = {}
@@ -106,7 +110,8 @@ class _Gathering:
         """Add a line with its number."""
         says_speed, of_evaluation, says_agents = _kind(DIGITS.sub("0", line))
         self._of_agents += says_agents
-        for said in said_in(line[:LONGEST]) if says_speed else ():
+        says_speed = says_speed or any(name in line for name, _ in self._given)
+        for said in said_in(line[:LONGEST], self._given) if says_speed else ():
             if of_evaluation and not (said.known or said.question == WHOSE):
                 continue
             if OF_TRAINING.search(PROGRAM.sub("", line)):
@@ -133,7 +138,7 @@ class _Gathering:
 
     def spoken(self) -> Spoken:
         """Return what all lines say together."""
-        self._doubt()
+        doubted = self._doubt()
         several = {
             key: [value for _, value in said]
             for key, said in self._found.items()
@@ -150,10 +155,15 @@ class _Gathering:
         for key in self._of_steps & several.keys() if self._of_agents >= FEWEST else ():
             questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
         figures, asked = _figures_of(several)
+        if figures:  # else all that is unclear is told
+            questions += [text for name, text in unclear.items() if name in doubted]
         return Spoken(figures, unclear, [*questions, *asked], self._steps.counted)
 
-    def _doubt(self) -> None:
-        """Turn speeds into questions whose lines may be of other work than the training, or of several trainings."""
+    def _doubt(self) -> set[str]:
+        """Turn speeds into questions whose lines may be of other work than the training, or of several trainings.
+
+        Return their names.
+        """
         asked = dict.fromkeys(_beside_training(self._found, self._unclear, self._of_training), OF_OTHER_LINES)
         for key, sources in self._sources.items():
             if key not in asked and (question := sources.question(key[0])):
@@ -161,6 +171,7 @@ class _Gathering:
         for key, question in asked.items():
             said = SpokenFigure(name=key[1], shown=self._shown.get(key, key[1]), question=question)
             self._unclear.setdefault(key[1], [said] * len(self._found.pop(key)))
+        return {name for _, name in asked}
 
     def _said_once(self) -> dict[str, str]:
         """Return the speeds, by name, that may be said by one line alone, each with the question about it."""
@@ -195,13 +206,16 @@ def _beside_training(
 ) -> list[Key]:
     """Return the speeds of lines that stand all before or all behind those of training, and name no training.
 
-    The lines of training say what could be several things, so that the others may be of other work.
+    The lines of training say speeds themselves, or what could be several things, so that the others may be of other
+    work.
     """
-    asked = [said.at for each in unclear.values() for said in each if said.at in of_training]
-    if len(asked) < FEWEST:
-        return []
     places = {key: {i for i, _ in said} for key, said in found.items()}
-    apart = (key for key, each in places.items() if max(each) < min(asked) or min(each) > max(asked))
+    said = [said.at for each in unclear.values() for said in each]
+    said += [i for (quantity, _), each in places.items() if SPEEDS.fullmatch(quantity) for i in each]
+    trained = [i for i in said if i in of_training]
+    if len(trained) < FEWEST:
+        return []
+    apart = (key for key, each in places.items() if max(each) < min(trained) or min(each) > max(trained))
     return [key for key in apart if SPEEDS.fullmatch(key[0]) and not places[key] & {*of_training}]
 
 

@@ -15,10 +15,12 @@ LONGEST = 100
 """The most characters of a cell that a question shows."""
 
 RATIO = re.compile(
-    r"(?P<about>[~≈]?)\s?(?P<sign>[-+]?)(?P<number>\d+(?:,\d+)*(?:\.\d+)?)\s*(?P<unit>x|×|%)?"
+    r"(?P<about>[~≈]?)\s?(?P<sign>[-+−–]?)(?P<number>\d+(?:,\d+)*(?:\.\d+)?)\s*(?P<unit>x|×|%)?"
     r"(?:\s*(?P<word>faster|speed-?up))?",
     re.IGNORECASE,
 )
+
+FASTER = "how many times as fast is that, as in 1.35"
 
 BASE = re.compile(r"\(?(?:the )?(?:base|baseline|ref|reference|control|0(?:\.0+)?(?: ?%)?)\.?\)?", re.IGNORECASE)
 
@@ -46,16 +48,30 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
     if not found:
         return _spread(_said(cell), held)
     about, sign, number, unit, word = found.groups()
+    sign = "-" if sign in ("−", "–") else sign
     if "," in number:
         raise ValueError(comma(number) if COMMA.fullmatch(number) else f"expected a number, found '{number}'")
     if held.name == "scaling_efficiency":
         return None if sign or unit in ("x", "×") else (held.name, about + number + (unit or ""))
+    if held.name == "time_left":
+        return _time_left(about, sign, number, unit or held.unit, held)
     if unit == "%":
         share = Decimal(sign + number) / 100
         if sign or (word or "").lower() == "faster" or held.percentage == "more":
             return held.name, f"{about}{1 + share}"
         return (held.name, f"{about}{share}") if held.percentage == "whole" and share else None
     return None if sign or not float(number) else (held.name, about + number)
+
+
+def _time_left(about: str, sign: str, number: str, unit: str, held: Column) -> tuple[str, str] | None:
+    """Return how many percent of a time are left after a change of `-22 %`, or where `22 %` of it are saved.
+
+    A change without a sign could be either, and so could a sign before what is saved.
+    """
+    if unit != "%" or bool(sign) != (held.percentage == "changed"):
+        return None
+    left = 100 + Decimal(sign + number) if sign else 100 - Decimal(number)
+    return (held.name, f"{about}{left}") if left > 0 else None
 
 
 def _spread(text: str, held: Column) -> tuple[str, str] | None:
@@ -79,7 +95,8 @@ def odd_ratios(names: Sequence[str], columns: Sequence[Column], cells: Sequence[
         odd = [plain(text)[:LONGEST] for text in texts if held.kind == "stated" and _not_understood(text, held)]
         if odd:
             said = listed([f"'{text}'" for text in odd], " and ")
-            yield f"'{name}' says {said}, which is not read: how many times as fast is that, as in 1.35?"
+            asked = "is that more or less time, as in -22 %" if held.name == "time_left" else FASTER
+            yield f"'{name}' says {said}, which is not read: {asked}?"
 
 
 def _not_understood(cell: str, held: Column) -> bool:

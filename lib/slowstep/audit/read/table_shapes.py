@@ -1,22 +1,31 @@
-"""Tables of other shapes, turned into one row a run: a chart's export, figures in lines, units below the header."""
+"""Tables of other shapes, turned into one row a run: a chart's export, figures in lines, units below the header.
+
+Changes beside what changed stand in `before_and_after.py`, and phases in lines in `phase_lines.py`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
+from slowstep.audit.read.before_and_after import (
+    are_changes,
+    is_change,
+    with_arrows_apart,
+    with_changes_apart,
+    with_stated,
+)
 from slowstep.audit.read.cells import Cell, bare
 from slowstep.audit.read.columns import NOTHING, OTHERS, OUT_OF_MEMORY, column, is_number, plain
 from slowstep.audit.read.courses import POSITIONS
+from slowstep.audit.read.phase_lines import with_phases_named
+from slowstep.audit.read.repeats_in_columns import with_repeats_in_rows
 from slowstep.audit.read.unit_grammar import TIMES, ratio
 
 Table = Sequence[Sequence[Cell]]
 
 CHART = re.compile(r"(?P<run>.+?) - (?P<metric>.+?)(?P<end>__(?:MIN|MAX))?")
 """A header of the export of one of W&B's charts: the run, the metric, and whether it is an end of a smoothed range."""
-
-CHANGE = re.compile(r"[-+−]?[\d.,]+\s*(?:%|[x×]|pp)", re.IGNORECASE)
-"""A cell that says how two others differ."""
 
 
 def reshaped(table: Table, given: Mapping[str, str]) -> Table:
@@ -27,7 +36,9 @@ def reshaped(table: Table, given: Mapping[str, str]) -> Table:
     table = _without_empty_ends(table)
     if any(plain(cell[0]) in given for cell in table[0]):
         return table
-    return _of_chart(_transposed(_with_units(table)))
+    table = with_repeats_in_rows(_with_units(table))
+    table = with_arrows_apart(_transposed(with_phases_named(table)))
+    return _of_chart(with_changes_apart(table))
 
 
 def _without_empty_ends(table: Table) -> Table:
@@ -58,14 +69,19 @@ def _transposed(table: Table) -> Table:
         return table
     named = [column(cell[0], set()).kind in ("figure", "timed", "phase") for cell in header]
     lines = [column(row[0][0], set()).kind in ("figure", "timed", "phase") for row in body]
-    runs = [i for i in range(1, len(header)) if not all(CHANGE.fullmatch(plain(row[i][0])) for row in body)]
+    texts = [[row[i][0] for row in body] for i in range(len(header))]
+    changes = [i for i in range(2, len(header)) if are_changes(header[i][0], texts[i]) or all(map(is_change, texts[i]))]
+    runs = [i for i in range(1, len(header)) if i not in changes]
     cells = [row[i][0] for row, figure in zip(body, lines, strict=True) if figure for i in runs]
     numbers = [is_number(text) for text in cells]
     fit = all(number or _says_nothing(text) for text, number in zip(cells, numbers, strict=True))
     if any(named) or not any(numbers) or not fit:
         return table
     first = [("run", *header[0][1:]), *(row[0] for row in body)]
-    return [first, *([header[i], *(row[i] for row in body)] for i in runs)]
+    found = [first, *([header[i], *(row[i] for row in body)] for i in runs)]
+    if len(changes) != 1:
+        return found
+    return with_stated(found, [(plain(row[0][0]), plain(row[changes[0]][0])) for row in body])
 
 
 def _says_nothing(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from slowstep.audit.figures import parse
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
-from slowstep.audit.read.columns import MEASURED, Column, figure, is_number, plain
+from slowstep.audit.read.columns import MEASURED, NOTHING, Column, figure, is_number, plain
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
@@ -19,8 +20,10 @@ from slowstep.audit.read.courses import (
     measured_in,
     repeat_key,
 )
+from slowstep.audit.read.device_cells import counted_devices
 from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
 from slowstep.audit.read.few_steps import STATISTIC, of_few
+from slowstep.audit.read.headings import headings_of, is_of_inference
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
     elapsed_in,
@@ -30,7 +33,6 @@ from slowstep.audit.read.meanings import (
     with_optimizer,
 )
 from slowstep.audit.read.midway import changed_midway, without_whole_times
-from slowstep.audit.read.prose import unread_claims
 from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.row_cells import read_row, shortened
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
@@ -53,6 +55,9 @@ CLOCK_LEFT_OUT = "is a point in time, and no duration, and is left out"
 
 PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samples_per_s", "tokens_per_s"))}
 
+OF_CALLS = re.compile(r"(?:#|no\.?|num(?:ber)?|n)?[ _]?(?:of )?(?:n?calls|invocations)(?: count)?", re.IGNORECASE)
+"""Headers of a column that says how often each part of a run was called."""
+
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
 """Headers of a column that names the metric of each row, so that the rows are of several metrics and no course."""
 
@@ -65,11 +70,7 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
     Unreadable names line and column of what is missing, malformed or could mean several things.
     """
-    text = text_of(path)
-    found = table_rows(text, str(path), columns)
-    if path.suffix.lower() in (".md", ".markdown"):
-        found[0]["questions"] += unread_claims(text)
-    return found
+    return table_rows(text_of(path), str(path), columns)
 
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -77,8 +78,12 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
     tables = tables_in(text, source)
     if not tables:
         raise NoFigures(source, 1, 1, "holds no table with a header and a row")
-    found = rows_of(tables, source, columns or {})
-    if not any(map(measured_in, found)):
+    of_runs = [table for table in tables if not are_parts(table[0])]
+    if not of_runs:
+        why = "its rows are parts of a run, with how often each was called: write the time of a whole step as a row"
+        raise NoFigures(source, tables[0][0][0][1], 1, why)
+    found = rows_of(of_runs, source, columns or {}, headings_of(text, of_runs))
+    if not any(measured_in(row) or row["phases"] for row in found):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
         asked = "".join(f". {capitalised(text)}" for text in found[0]["questions"][:1])
@@ -86,6 +91,11 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
         why = f"no column holds a figure{but}; {what}{asked}"
         raise NoFigures(source, tables[0][0][0][1], 1, why)
     return found
+
+
+def are_parts(header: Sequence[Cell]) -> bool:
+    """Return whether the rows of a table are parts of a run, as a profiler prints them."""
+    return any(OF_CALLS.fullmatch(plain(cell[0])) for cell in header)
 
 
 def _of_metrics(header: Sequence[Cell]) -> str:
@@ -105,12 +115,26 @@ def _of_few(header: Sequence[Cell]) -> str:
 
 
 def rows_of(
-    tables: Sequence[Sequence[Sequence[Cell]]], source: str, columns: Mapping[str, str]
+    tables: Sequence[Sequence[Sequence[Cell]]], source: str, columns: Mapping[str, str], headings: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the rows of the tables that hold figures or runs out of memory."""
+    """Return the rows of the tables that hold figures or runs out of memory.
+
+    Those below a heading of inference are left out and asked about, if others are left.
+    """
     each = [_rows(reshaped(table, columns), source, columns) for table in tables]
-    kept = [rows for rows in each if any(measured_in(row) or row["out_of_memory"] for row in rows)]
-    return [row for rows in kept or each for row in rows]
+    kept = [i for i, rows in enumerate(each) if any(_says_something(row) for row in rows)]
+    other = [i for i in kept if i < len(headings) and is_of_inference(headings[i])]
+    trained = [i for i in kept if i not in other] or kept
+    found = [row for i in trained or range(len(each)) for row in each[i]]
+    if len(trained) < len(kept) and found:
+        asked = [f"The table below the heading '{headings[i]}' is left out: is it of training?" for i in other]
+        found[0] |= {"of_table": [*found[0].get("of_table", []), *asked]}
+    return found
+
+
+def _says_something(row: Mapping[str, Any]) -> bool:
+    """Return whether a row holds what was measured, or says that the run did not fit."""
+    return bool(measured_in(row) or row["phases"] or row["out_of_memory"])
 
 
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -121,7 +145,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     clocks = _clocks(header, body, held, source)  # before the labels: a clock may be called as one
     left_out = [plain(header[i][0]) for i in clocks if held[i].kind != "ignored"]
     held = ignored(held, clocks)
-    held = named_once(held, header)
+    held = named_once(held, header, body)
     held, of_optimizer = with_optimizer(held, header, body)
     counters = _counters(header, body, held)  # after the phases, which are measured and hold no words
     elapsed: dict[int, list[float | None]] = {}
@@ -131,14 +155,16 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         along = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in BESIDE_POSITION}
         held = ignored(held, {*elapsed, *along, *counters})
     by_clock = bool(counters and (clocks or elapsed))
-    timed = any(one.kind in MEASURED and one.name.startswith(TIMED) for one in held)
+    held, unclear = _without_unclear_cells(held, header, body)
+    timed = any(_says_speed(one, cells) for one, cells in zip(held, by_column(header, body), strict=True))
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
     found = _sizes([read_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
+    found = _named_by_words(found, held, body) if not counters else found
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
-        if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
+        if one.kind == "open" and i not in unclear and any(_is_unread(cells[i][0], one) for cells in body)
     ]
     if counters:
         times = next(iter((clocks or elapsed).values()), [None] * len(found))
@@ -150,8 +176,53 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         asked = [f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out if not clocked] + [of_optimizer] * bool(of_optimizer)
         asked += odd_ratios([plain(cell[0]) for cell in header], held, by_column(header, body))
         own[0] |= {"questions": [*own[0]["questions"], *asked]}
-        own[0] |= {"of_table": [of_evaluation], "left_out": names_of(evaluations, held, body)} if of_evaluation else {}
+        own[0] |= {"of_table": [*filter(None, [of_evaluation]), *unclear.values()]}
+        own[0] |= {"left_out": names_of(evaluations, held, body)} if of_evaluation else {}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
+
+
+def _without_unclear_cells(
+    held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]
+) -> tuple[list[Column], dict[int, str]]:
+    """Return the columns without those that have a cell which can't be read, and a question on each of these by place.
+
+    They stay, so that the table is refused, where no other column says a speed.
+    """
+    wrong = {i: why for i, one in enumerate(held) if one.kind in MEASURED and (why := _wrong_in(body, i, one))}
+    texts = by_column(header, body)
+    if not wrong or not any(_says_speed(one, texts[i]) for i, one in enumerate(held) if i not in wrong):
+        return list(held), {}
+    asked = {i: f"The column '{plain(header[i][0])}' is left out: {why}" for i, why in wrong.items()}
+    return [Column("open") if i in wrong else one for i, one in enumerate(held)], asked
+
+
+def _is_unread(text: str, held: Column) -> bool:
+    """Return whether a cell of a column that nobody read holds a number, and no unit that says what it is."""
+    return is_number(text) and not figure(text, held)
+
+
+def _says_speed(held: Column, cells: Sequence[str]) -> bool:
+    """Return whether a column holds a speed or a time by its header, or by a unit in each of its cells."""
+    if held.kind == "phase":
+        return True
+    if held.kind != "open":
+        return held.kind in MEASURED and held.name.startswith(TIMED)
+    try:
+        said = [figure(text, held) for text in cells if plain(text).lower() not in NOTHING]
+    except ValueError:
+        return False
+    return bool(said) and all(found and found[0].startswith(TIMED) for found in said)
+
+
+def _wrong_in(body: Sequence[Sequence[Cell]], i: int, held: Column) -> str:
+    """Return what is wrong with the first cell of a column that can't be read; empty if all of them can."""
+    for cells in body:
+        counted = counted_devices(cells[i][0], held)
+        try:
+            figure(counted[0] if counted else cells[i][0], held)
+        except ValueError as error:
+            return f"in line {cells[i][1]}, {error}"
+    return ""
 
 
 def _clocks(
@@ -242,6 +313,26 @@ def _sizes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         row | {"sizes": row["sizes"] | own, "unknown": {n: t for n, t in row["unknown"].items() if n not in own}}
         for row, own in zip(rows, whole, strict=True)
     ]
+
+
+def _named_by_words(
+    rows: Sequence[dict[str, Any]], held: Sequence[Column], body: Sequence[Sequence[Cell]]
+) -> list[dict[str, Any]]:
+    """Name rows that no column names by the words of the first columns, if these are others in each row.
+
+    What the words say stays what the rows differ in.
+    """
+    names = [""] * len(rows)
+    if any(row["named"] for row in rows):
+        return list(rows)
+    for i, one in enumerate(held):
+        words = [plain(cells[i][0]) for cells in body]
+        if one.kind not in ("open", "factor") or not all(map(is_word, words)):
+            break
+        names = [f"{name} {word}".strip() for name, word in zip(names, words, strict=True)]
+        if len({*names}) == len(rows):
+            return [row | {"label": shortened(name)} for row, name in zip(rows, names, strict=True)]
+    return list(rows)
 
 
 def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

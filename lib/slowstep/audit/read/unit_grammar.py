@@ -68,6 +68,8 @@ class Unit:
     quantity: str
     scale: float = 1.0
     inverted: bool = False
+    count: float = 1.0
+    """The number of things that a time is of: 100 in `s / 100 steps`."""
 
 
 @functools.lru_cache(maxsize=4096)  # a log says the same few units in each line
@@ -92,7 +94,8 @@ def ratio(text: str) -> Unit | None:
         if quantity not in PER_DEVICE:
             return None
         quantity += "_per_device"
-    return Unit(quantity, b / a if inverted else a / b, inverted)
+    scale = b / a if inverted else a / b
+    return Unit(quantity, scale, inverted, b if above == "time" else 1.0)
 
 
 def _parts(text: str) -> list[str] | None:

@@ -1,0 +1,119 @@
+"""Pages that hold tables or logs: Markdown, HTML, notebooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slowstep.audit import Audit, audit
+from slowstep.audit.read import Unreadable, read_file
+from slowstep.settings.load import validate
+
+TABLE = """<table class="dataframe"><thead>
+<tr style="text-align: right;"><th></th><th>config</th><th>images/s</th><th>note</th></tr></thead><tbody>
+<tr><th>0</th><td>fp32</td><td>301.2</td><td rowspan="2">8 &lt; 9 | ten</td></tr>
+<tr><th>1</th><td><b>amp</b> &amp; cl</td><td>620.1</td></tr></tbody></table>"""
+
+
+def report(path: Path) -> Audit:
+    return audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own"))
+
+
+def notebook(*outputs: dict, said: str = "# Speeds") -> str:
+    code = {"cell_type": "code", "source": "df", "outputs": list(outputs)}
+    return json.dumps({"cells": [{"cell_type": "markdown", "source": [said]}, code], "nbformat": 4})
+
+
+PAGES = {
+    "page.html": f"<html><head><style>table {{}}</style></head><body><p>2x faster</p>{TABLE}</body></html>",
+    "notes.md": f"# Speeds\n\n2x faster\n\n{TABLE}\n",
+    "book.ipynb": notebook({"data": {"text/html": [TABLE], "text/plain": "x"}}, said="2x faster"),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_table_in_html_is_read(name: str, tmp_path: Path) -> None:
+    """A column that only numbers its rows names none of them, and the text beside it is looked at for claims."""
+    (tmp_path / name).write_text(PAGES[name])
+    found = report(tmp_path / name)
+
+    assert [("fp32", 301.2), ("amp & cl", 620.1)] == [
+        (run.label, run.given["samples_per_second"].middle) for run in found.runs
+    ]
+    assert any(
+        "“2x faster” ('amp & cl' is that beside 'fp32' in samples/s)" in question for question in found.questions
+    )
+
+
+def test_what_a_notebook_prints_is_read_in_its_order(tmp_path: Path) -> None:
+    """Tables in Markdown among it, and each as often as it is shown."""
+    table = "| run | s/it |\n|---|---|\n| {} | {} |\n"
+    shown = [{"text": [table.format("a", "2.0")]}, {"data": {"text/markdown": table.format("b", "1.0")}}]
+    (tmp_path / "t.ipynb").write_text(notebook(*shown))
+
+    assert ["a", "b"] == [run.label for run in report(tmp_path / "t.ipynb").runs]
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '{"cells": [{"cell_type": "markdown"}]}', '{"cells": 3}'])
+def test_a_file_that_is_no_notebook_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t.ipynb").write_text(text)
+
+    with pytest.raises(Unreadable, match="is no notebook"):
+        read_file(tmp_path / "t.ipynb")
+
+
+@pytest.mark.parametrize(
+    "text", ["so", "<table></table>", "<table><tr><td>", "<table><tr></tr></table></table>", "<!--"]
+)
+def test_a_page_without_a_table_is_refused(text: str, tmp_path: Path) -> None:
+    """Also one whose table is cut off or has nothing in it."""
+    (tmp_path / "t.html").write_text(text)
+
+    with pytest.raises(Unreadable, match="holds no table with a header and a row"):
+        read_file(tmp_path / "t.html")
+
+
+def test_a_log_in_markdown_is_read(tmp_path: Path) -> None:
+    """The text of an issue has commas and no table, and quotes what was printed."""
+    bars = "".join(f" 12%|█▏        | {n}/1000 [00:{n}<15:24,  1.00s/it]\n" for n in (20, 40))
+    (tmp_path / "issue.md").write_text(f"Hello, it is 3x slower, why?\n\n```\n{bars}```\n")
+    found = report(tmp_path / "issue.md")
+
+    assert [1.0] == [run.given["seconds_per_step"].middle for run in found.runs]
+    assert any("“3x slower”" in question for question in found.questions)
+
+
+@pytest.mark.parametrize(
+    ("heading", "count"),
+    [
+        ("## Inference latency", 1),
+        ("### Serving ###", 1),
+        ("**Generation**", 1),
+        ("## Training, not inference", 2),
+        ("## Evaluation of the loaders", 2),
+        ("## Test matrix", 2),
+    ],
+)
+def test_a_table_below_a_heading_of_inference_is_no_training(heading: str, count: int, tmp_path: Path) -> None:
+    """It is asked about, and stays where no other table is left."""
+    table = "| run | images/s |\n|---|---|\n| {} | 300 |\n\n"
+    (tmp_path / "t.md").write_text(f"# Speeds\n\n{table.format('a')}{heading}\n\n{table.format('b')}")
+    (tmp_path / "alone.md").write_text(f"{heading}\n\n{table.format('b')}")
+    found = report(tmp_path / "t.md")
+
+    assert ["a", "b"][:count] == [run.label for run in found.runs]
+    assert [True] * (2 - count) == ["is it of training?" in question for question in found.questions]
+    assert ["b"] == [run.label for run in report(tmp_path / "alone.md").runs]
+
+
+def test_a_log_beside_tables_without_figures_is_read(tmp_path: Path) -> None:
+    """An issue lists packages, and shows what nvidia-smi printed."""
+    box = "+-----+------+\n| GPU | Name |\n+-----+------+\n| 0 | A100 |\n+-----+------+\n"
+    packages = "| Package | Version |\n|---|---|\n| torch | 2.4.0 |\n"
+    bars = "".join(f" 12%|█▏        | {n}/1000 [00:{n}<15:24,  1.00s/it]\n" for n in (20, 40))
+    for name, tables in (("box", box), ("packages", packages)):
+        (tmp_path / f"{name}.md").write_text(f"Slow, why?\n\n{tables}\n```\n{bars}```\n")
+
+        assert [1.0] == [r.given["seconds_per_step"].middle for r in report(tmp_path / f"{name}.md").runs]

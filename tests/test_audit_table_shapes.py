@@ -1,0 +1,245 @@
+"""Tables whose rows are no runs: phases in lines, rows and columns of changes, cells of both ends of a change."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowstep.audit import Audit, FindingKind, audit
+from slowstep.audit.terminal_lines import compared
+from slowstep.settings import SettingsError
+from slowstep.settings.load import validate
+
+
+def report(table: str) -> Audit:
+    """Audit a table by itself."""
+    return audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+
+def faults(found: Audit) -> list[str]:
+    return [f"{f.where}: {f.text}" for f in found.findings if f.kind is FindingKind.ARITHMETIC]
+
+
+def seconds(found: Audit) -> dict[str, float]:
+    return {run.label: pytest.approx(run.given["seconds_per_step"].middle) for run in found.runs}
+
+
+PHASES = """| {} | {} | {} | {} |
+|---|---|---|---|
+| Data loading | 142.3 | 4.1 | -97% |
+| Forward | 88.2 | 87.9 | 0% |
+| Backward pass | 171.5 | 172.0 | 0% |
+| Optimizer step | 31.0 | 12.4 | -60% |
+| **Total** | **442.8** | **286.0** | **{}** |
+"""
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ("Phase", "old (ms)", "new (ms)", "Change"),
+        ("Phase (ms)", "old", "new", "Δ"),
+        ("", "old [ms]", "new [ms]", "diff"),
+    ],
+)
+def test_phases_in_lines_are_those_of_a_run_in_each_column(headers: tuple[str, ...]) -> None:
+    """Their sum is the step, and the change that the line of the sum states is held against it."""
+    found = report(PHASES.format(*headers, "-35%"))
+
+    assert {"old": 0.4428, "new": 0.286} == seconds(found)
+    assert [["backward", "data", "forward", "optimizer"]] * 2 == [sorted(run.phases) for run in found.runs]
+    assert [] == faults(found)
+    assert ["new: the time is said to fall by 55 %"] == [
+        text.partition(",")[0] for text in faults(report(PHASES.format(*headers, "-55%")))
+    ]
+
+
+def test_shares_of_a_step_beside_its_phases_are_no_run() -> None:
+    """A profile of one run has a column of times and one of their shares; a unit may stand in each cell."""
+    lines = (
+        "| data | 142.3 ms | 44 % |\n| fwd | 88.2 ms | 27 % |\n| bwd | 94.0 ms | 29 % |\n| total | 324.5 ms | 100 % |\n"
+    )
+    (run,) = report(f"| phase | time | % of step |\n|---|---|---|\n{lines}").runs
+
+    assert 0.3245 == pytest.approx(run.given["seconds_per_step"].middle)
+    assert 0.1423 == pytest.approx(run.phases["data"].middle)
+
+
+def test_phases_of_other_units_stay_unread() -> None:
+    """Lines of which some are called alike are no phases of one step, and neither is one phase alone."""
+    for lines in ("| forward | 2 | 3 |\n| forward | 2 | 3 |\n", "| forward | 2 | 3 |\n| loss | 2 | 3 |\n"):
+        with pytest.raises(SettingsError, match="no column holds a figure"):
+            report(f"| phase | a (ms) | b (ms) |\n|---|---|---|\n{lines}")
+
+
+CHANGES = """| | step (ms) | images/s | mem (GB) |
+|---|---|---|---|
+| old | 212.4 | 301.3 | 18 |
+| new | 143.9 | 444.8 | 14 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("| Change | -32% | +48% | -23% |", []),
+        ("| Speedup | 1.48x faster | 1.48x | - |", []),
+        ("| Δ | ↓ -32 % | ↑ +48 % | |", []),
+        ("| Improvement | -48% | +48% | -23% |", ["said to fall by 48 %", "48 % is how much faster it is"]),
+        ("| Change | -32% | +32% | -23% |", ["given as 1.32, and by samples/s it is 1.48 times"]),
+    ],
+)
+def test_a_row_of_changes_is_no_run_and_is_held_against_the_two_above(row: str, found: list[str]) -> None:
+    told = report(CHANGES + row)
+
+    assert ["old", "new"] == [run.label for run in told.runs]
+    assert len(faults(told)) == bool(found)
+    assert all(words in text for text in faults(told) for words in found)
+
+
+def test_a_row_that_measured_shares_is_a_run() -> None:
+    """Whatever it is called: the row above measured them, too."""
+    rows = "| base | 2.0 | 41 % |\n| improved | 1.5 | 52 % |\n"
+
+    assert ["base", "improved"] == [run.label for run in report(f"| run | s/step | MFU |\n|---|---|---|\n{rows}").runs]
+
+
+TURNED = """| Metric | Baseline | Optimized | Improvement |
+|---|---|---|---|
+| Step time (ms) | 850 | 520 | {} |
+| Throughput (samples/s) | 75.3 | 123.1 | {} |
+| GPU utilization | 62% | 91% | +29pp |
+| Cost per epoch | $4.12 | $2.52 | -39% |
+"""
+
+
+@pytest.mark.parametrize(("cells", "count"), [(("1.63x faster", "+63%"), 0), (("-39%", "+39%"), 1), (("-63%", "-"), 1)])
+def test_a_column_of_changes_beside_runs_in_columns_is_none(cells: tuple[str, str], count: int) -> None:
+    found = report(TURNED.format(*cells))
+
+    assert {"Baseline": 0.85, "Optimized": 0.52} == seconds(found)
+    assert count == len(faults(found))
+
+
+@pytest.mark.parametrize("arrow", ["→", "->", "=>", " → "])
+def test_both_ends_of_a_change_are_a_row_each(arrow: str) -> None:
+    """The unit may stand behind the second alone."""
+    found = report(
+        f"| model | step time | throughput |\n|---|---|---|\n| small | 212{arrow}178 ms | 77.3k{arrow}92.0k tok/s |\n"
+    )
+
+    assert {"small (before)": 0.212, "small (after)": 0.178} == seconds(found)
+    assert [77300, 92000] == [pytest.approx(run.given["tokens_per_second"].middle) for run in found.runs]
+
+
+def test_rows_are_called_by_the_words_of_the_first_columns() -> None:
+    """Where no column names them, and these words are others in each row."""
+    table = (
+        "| Model | Method | s/step |\n|---|---|---|\n| 7B | DDP | 1.92 |\n| 7B | FSDP | 1.71 |\n| 13B | DDP | 3.80 |\n"
+    )
+    repeats = "| Method | s/step |\n|---|---|\n| DDP | 1.92 |\n| DDP | 1.90 |\n"
+
+    assert ["7B DDP", "7B FSDP", "13B DDP"] == [run.label for run in report(table).runs]
+    assert ["row 1", "row 2"] == [run.label for run in report(repeats).runs]
+
+
+@pytest.mark.parametrize(
+    ("cells", "read"),
+    [
+        (("412,5", "1.077,6"), (412.5, 1077.6)),
+        (("1.412", "77,6 "), (1412, 77.6)),
+        (("0,412", "1,234"), (0.412, 1.234)),
+        (("412,5 ± 3,1", "2.048,25"), (412.5, 2048.25)),
+    ],
+)
+def test_commas_are_decimal_points_where_one_can_be_nothing_else(cells: tuple[str, str], read: tuple) -> None:
+    """In a table with semicolons. Points part thousands there."""
+    (run,) = report(f"run;s/it;images/s\na;{cells[0]};{cells[1]}\n").runs
+
+    assert read == (pytest.approx(run.given["seconds_per_step"].middle), run.given["samples_per_second"].middle)
+
+
+@pytest.mark.parametrize(
+    "cells", [("1,234", "2,345"), ("412,5", "77.6"), ("412,5", "0.776"), ("412,5", "1,234.5"), ("412,5", "1,234,567")]
+)
+def test_a_comma_that_could_part_thousands_is_asked_about(cells: tuple[str, str]) -> None:
+    """Also where another number has a decimal point."""
+    with pytest.raises(SettingsError, match="is the comma a decimal point"):
+        report(f"run;s/it;images/s\na;{cells[0]};{cells[1]}\n")
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "why"),
+    [
+        ("epoch time", ("18:04", "13:06"), "minutes and seconds, or hours and minutes"),
+        ("GPU util", ("~55%", ">95%"), "expected a number, found '>95%'"),
+        ("train_step_time", ("315", "200"), "in what unit"),
+        ("s/step", ("0.3", "slow"), "expected a number, found 'slow'"),
+    ],
+)
+def test_a_column_with_a_cell_that_is_unclear_is_left_out_beside_a_speed(header: str, cells: tuple, why: str) -> None:
+    """It is asked about once. Without another speed the table is refused."""
+    for speed in ("images/s,301.5", "speed,301.5 img/s", "train_images_per_sec,301.5"):
+        name, cell = speed.split(",")
+        found = report(f"run,{header},{name}\na,{cells[0]},{cell}\nb,{cells[1]},{cell}\n")
+        asked = [question for question in found.questions if f"'{header}'" in question or f" {header}" in question]
+
+        assert [301.5] * 2 == [run.given["samples_per_second"].middle for run in found.runs]
+        assert [True] == [f"'{header}' is left out" in question and why in question for question in asked]
+    with pytest.raises(SettingsError):
+        report(f"run,{header},loss\na,{cells[0]},3\nb,{cells[1]},3\n")
+
+
+def test_a_step_or_an_epoch_that_takes_a_time_is_one_of_so_many_seconds() -> None:
+    """The unit in each cell tells, and a number of epochs has none."""
+    found = report("run,epoch,time to train,step\na,11m 08s,14h 20m,300 ms\nb,6m 29s,4h 05m,0.2 s\n")
+
+    assert [668, 389] == [run.given["seconds_per_epoch"].middle for run in found.runs]
+    assert {"a": 0.3, "b": 0.2} == seconds(found)
+    assert [51600, 14700] == [run.given["seconds"].middle for run in found.runs]
+    with pytest.raises(SettingsError, match="the seconds of an epoch"):
+        report("run,epoch\na,3\nb,4\n")
+
+
+@pytest.mark.parametrize(
+    "header", ["optim,run 1 (s/it),run 2 (s/it)", "optim,s/it (seed 0),s/it (seed 1)", "run,s/it run 1,s/it run 2"]
+)
+def test_a_column_for_each_repeat_makes_repeats(header: str) -> None:
+    """Which stand in rows of one name elsewhere."""
+    found = report(f"{header}\nadamw,1.02,1.08\nfused,1.00,1.05\n")
+
+    assert [("adamw", [1.02, 1.08]), ("fused", [1.0, 1.05])] == [
+        (run.label, run.repeats["seconds_per_step"]) for run in found.runs
+    ]
+
+
+def test_a_column_for_each_device_is_no_repeat() -> None:
+    """Two speeds in a row stay a question."""
+    with pytest.raises(SettingsError, match="has s/step twice"):
+        report("run,s/it,step (s)\na,1.02,0.61\n")
+
+
+def test_parts_of_a_run_are_no_runs() -> None:
+    """A profiler prints how often each was called; a table of runs beside it is read."""
+    parts = "| Action | Num calls | Total time (s) |\n|---|---|---|\n| batch | 1500 | 177.0 |\n| val | 150 | 0.3 |\n"
+
+    with pytest.raises(SettingsError, match="its rows are parts of a run"):
+        report(parts)
+    assert ["a"] == [run.label for run in report(f"{parts}\n| run | s/it |\n|---|---|\n| a | 0.1 |\n").runs]
+
+
+def test_an_arrow_between_dates_is_no_change() -> None:
+    table = "| run | period | s/it |\n|---|---|---|\n| a | 2024-01-01 → 2024-01-03 | 2.1 |\n"
+
+    assert ["a"] == [run.label for run in report(table).runs]
+
+
+def test_phases_alone_are_read_and_compared_by_nothing() -> None:
+    """In columns and in lines. A step may do more than they say, and which is what is asked."""
+    rows = "run,data (ms),forward (ms),memory (GB)\na,12,91,3\nb,250,91,4\n"
+    lines = "| phase | a (ms) | b (ms) |\n|---|---|---|\n| data | 12 | 250 |\n| forward | 91 | 91 |\n"
+    for table in (rows, lines):
+        found = report(table)
+
+        assert [("a", 0.012), ("b", 0.25)] == [(run.label, run.phases["data"].middle) for run in found.runs]
+        assert any("How long is a whole step of 'a' and 'b'?" in question for question in found.questions)
+        assert [] == compared(found)
