@@ -30,6 +30,7 @@ from slowstep.measure.local import FEWEST_PROFILED, PROFILED_STEPS, LocalMeasure
 from slowstep.records import ProfileRecord, identity
 from slowstep.report import device_idle, operators
 from slowstep_probe.places import line_of, raised_at, standing
+from slowstep_probe.probe.clock import HostClock
 from slowstep_probe.trial import profiling as profiling_module
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import Run
@@ -84,7 +85,7 @@ def test_no_more_steps_are_profiled_than_can_be_read(
 ) -> None:
     """The first step tells how many events there are in one. The time is that of the steps that are read."""
     monkeypatch.setattr(profiling_module, "EVENTS_AT_MOST", events)
-    profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "other")
+    profiling = Profiling(HostClock(), 3, phase=lambda: "other")
     while not profiling.ended:
         for _ in range(100):
             torch.ones(1)
@@ -98,13 +99,65 @@ def test_no_more_steps_are_profiled_than_can_be_read(
 def test_a_step_of_too_many_events_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason says so, and it waits for no further step."""
     monkeypatch.setattr(profiling_module, "UNREADABLE", 10)
-    profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "other")
+    profiling = Profiling(HostClock(), 3, phase=lambda: "other")
     for _ in range(20):
         torch.ones(1)
     profiling.step_ends()
 
     assert profiling.ended
     assert re.fullmatch(r"one step has \d+ events, too many to be read", profiling.failed)
+
+
+class OfDevice(HostClock):
+    """The clock of a stand-in device, which tells these moments in turn."""
+
+    kind = "cuda"
+
+    def __init__(self, *moments: float):
+        self.moments = list(moments)
+
+    def mark(self) -> float:  # type: ignore[override]
+        return self.moments.pop(0)
+
+    def begin(self) -> float:
+        return self.mark()
+
+    def ended(self, mark: float) -> float:
+        return mark
+
+
+def on_device(*kernels: tuple[float, float]) -> Profiling:
+    """A profiler of one step on a device that was at earlier work until 10 s of its clock, and has ended at 12.5 s.
+
+    `kernels` are the starts and ends, in us, of what it is seen to run.
+    """
+    profiling = Profiling(OfDevice(0.0, 10.0, 12.5), 1, phase=lambda: "other")
+    while not profiling.ended:
+        torch.ones(1)
+        profiling.step_ends()
+    spans = [SimpleNamespace(start=start, end=end) for start, end in kernels]
+    seen = [SimpleNamespace(name="sgemm", time_range=one, self_device_time_total=one.end - one.start) for one in spans]
+    profiling.__dict__["_on_device"] = seen
+    return profiling
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available")
+def test_a_device_that_still_was_at_earlier_work_was_not_idle(tmp_path: Path) -> None:
+    """The host runs ahead of a busy device, which begins the profiled steps when it has ended those before them."""
+    record = on_device((0, 1e6), (1.5e6, 2.5e6)).read(tmp_path / "trace.json.gz")
+
+    assert (record.device, record.seconds) == ("cuda", 2.5)
+    assert record.idle == pytest.approx(0.2)
+    assert (record.gaps_per_step, record.gap_seconds) == (1, pytest.approx(0.5))
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available")
+def test_a_device_of_which_nothing_is_seen_is_not_called_idle(tmp_path: Path) -> None:
+    """Systems that let no user trace a device show the profiler its launches alone."""
+    record = on_device().read(tmp_path / "trace.json.gz")
+
+    assert record.failed == profiling_module.NO_KERNEL
+    assert record.operators == []
 
 
 @pytest.mark.parametrize(("stands", "line"), [(0, 10), (4, 11), (6, 11), (8, 12), (10, 12)])

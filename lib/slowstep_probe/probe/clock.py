@@ -14,6 +14,9 @@ from slowstep_probe import devices
 class Clock(Protocol):
     """Marks moments; a comparison uses one clock throughout."""
 
+    kind: str
+    """The kind of device whose time it tells, 'cpu' or 'cuda'."""
+
     def mark(self) -> Any:
         """Return a mark of this moment. It costs as little as possible."""
 
@@ -41,6 +44,8 @@ class HostClock:
 
     A program that has not been seen to train on another device yet goes by it, too.
     """
+
+    kind = "cpu"
 
     mark = staticmethod(time.perf_counter)
 
@@ -80,6 +85,8 @@ class CudaClock:
     devices is marked on the one where its losses lie, and all of them are waited for. One that has several streams (a
     prefetcher copies in its own) is marked on the stream that trains, wherever the mark is made: others run ahead.
     """
+
+    kind = "cuda"
 
     def __init__(self, device: int | None = None):
         self.device = device

@@ -359,8 +359,8 @@ class Trial:
             return False
         warm_up_profiler()
         self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
-        clock, tape = self.probe.clock, self.probe.tape
-        self.profiling = (Profiling(self.device, request.steps, clock.synchronize, lambda: tape.phase), request)
+        tape = self.probe.tape
+        self.profiling = (Profiling(self.probe.clock, request.steps, lambda: tape.phase), request)
         self._begin(Run(steps=request.after_looks))
         return True
 
