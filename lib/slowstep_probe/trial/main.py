@@ -292,7 +292,7 @@ class Trial:
 
     def _go_on(self, then: Then) -> None:
         if then is Then.OPEN:
-            self.collectives.take()
+            self.collectives.open()
             self.unsteady = self.schedule.unsteady
             self.probe.open()
 
@@ -325,7 +325,7 @@ class Trial:
 
     def _send_block(self) -> None:
         block, steps = self.probe.close()
-        collectives = self.collectives.take()
+        collectives = self.collectives.close()
         loss = self.probe.steps.losses.last
         if loss is not None and not math.isfinite(loss):
             failed = Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory())
