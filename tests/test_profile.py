@@ -31,6 +31,7 @@ from slowstep.records import ProfileRecord, identity
 from slowstep.report import device_idle, operators
 from slowstep_probe.places import line_of, raised_at, standing
 from slowstep_probe.probe.clock import HostClock
+from slowstep_probe.probe.tape import Tape
 from slowstep_probe.trial import profiling as profiling_module
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import Run
@@ -404,6 +405,56 @@ def test_lines_that_one_function_runs_are_told_to_be_so() -> None:
     within = {p.where.rpartition(" ")[2]: p.within.rpartition(" ")[2] for p in places.stop(marks) if p.phase == "other"}
 
     assert {"loss": "", "hashes": "average", "loop": "average"}.items() <= within.items()
+
+
+def test_a_wait_for_a_device_at_earlier_work_costs_nothing() -> None:
+    """A loop that reads its loss back waits there for all that the device still has to do, and loses none of it.
+
+    The device comes to the end of the backward pass 0.6 s after the host. What is done from then on, it waits for.
+    """
+    phases, mark = ["other", "backward", "other", "optimizer"], [0]
+    places, now = Places(lambda: mark[0]), 10.0
+
+    def look(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        places._last = now
+        places.look(sys._getframe(1), round(1e6 * seconds))
+
+    def launches() -> None:
+        look(0.1)
+
+    def reads_back() -> None:
+        look(0.5)
+
+    def in_numpy() -> None:
+        look(0.3)
+
+    for mark[0], acts in enumerate([(), (launches,), (reads_back, in_numpy), (launches,)]):
+        for act in acts:
+            act()
+    places.begin()
+    found = places.stop(phases, lambda: [10.0, 10.0, 10.65, 11.0])
+    shares = {(place.phase, place.where.rpartition(" ")[2]): place.share for place in found}
+
+    assert shares == {
+        ("backward", "launches"): pytest.approx(0.1),
+        ("other", "in_numpy"): pytest.approx(0.3),
+        ("optimizer", "launches"): pytest.approx(0.1),
+    }
+
+
+def test_the_moments_are_those_at_which_training_came_to_each_mark() -> None:
+    """By the clock of a device, from the moment on at which the block began."""
+    tape = Tape(OfDevice(5.0, 5.2, 6.0), ())
+    before = time.monotonic()
+    tape.open()
+    for phase in ("forward", "backward"):
+        tape.mark(phase)
+    first, *others = tape.reached()
+
+    assert before <= first <= time.monotonic()
+    assert others == [pytest.approx(first + 0.2), pytest.approx(first + 1.0)]
 
 
 def test_what_updates_the_weights_trains_whoever_wrote_it() -> None:

@@ -352,14 +352,14 @@ class Trial:
         A program that runs a profiler of its own gets no other one, since only one can run at a time.
         """
         self.looking = None
-        self.places = of_waiting(places.stop(self.probe.tape.phases()), self.worker_stacks.end())
+        tape = self.probe.tape
+        self.places = of_waiting(places.stop(tape.phases(), tape.reached), self.worker_stacks.end())
         self.probe.close()
         if self.profiles_itself and not self.together:  # the other ranks have been asked to train on
             self._send(Profiled(record=no_profile(PROFILES_ITSELF, self.places)))
             return False
         warm_up_profiler()
         self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
-        tape = self.probe.tape
         self.profiling = (Profiling(self.probe.clock, request.steps, lambda: tape.phase), request)
         self._begin(Run(steps=request.after_looks))
         return True
