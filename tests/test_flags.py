@@ -130,3 +130,17 @@ def test_tf32_can_be_read_by_its_older_names(value: bool) -> None:
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expandable"),
+    [("", False), ("max_split_size_mb:128, expandable_segments:True", True), ("expandable_segments:False", False)],
+)
+def test_segments_that_the_environment_lets_grow_are_known_before_a_device_is(
+    asked: str, expandable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wanted otherwise is set before the first tensor lies there."""
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", asked)
+
+    assert flags.expandable_segments() is expandable
