@@ -48,9 +48,15 @@ def tf32() -> bool:
 
 
 def _set_tf32(value: bool) -> None:
-    """Set it by the names that older code reads, too: what is set by new names alone makes the old ones raise."""
+    """Set it by all of its names: what is set by new names alone makes the old ones raise.
+
+    Of convolutions the old name alone would leave what a program has set for everything, as Trainer does.
+    """
     torch.set_float32_matmul_precision("high" if value else "highest")
     torch.backends.cudnn.allow_tf32 = value
+    for name in ("conv", "rnn"):  # from torch 2.9 on
+        if hasattr(of := getattr(torch.backends.cudnn, name, None), "fp32_precision"):
+            of.fp32_precision = "tf32" if value else "ieee"
 
 
 def sdpa_backend() -> str | None:
