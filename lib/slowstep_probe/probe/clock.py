@@ -70,8 +70,14 @@ class HostClock:
         return [b - a for a, b in pairwise(marks)]
 
     def on(self, device: torch.device | None) -> Clock:
-        """Return the clock of a device that runs CUDA; of others this one."""
-        return self if device is None or device.type != "cuda" else CudaClock(device.index)
+        """Return the clock of the device on which losses lie, or else of the one that the program fills most.
+
+        That is right also where it computes on the host: a device that is idle comes to a mark as soon as the host.
+        This one is returned where no device that runs CUDA is in use.
+        """
+        on_device = device is not None and device.type == "cuda"
+        number = device.index if on_device else devices.fullest()
+        return self if number is None else CudaClock(number)
 
     def follow(self) -> None:
         """Do nothing, since there is one processor."""

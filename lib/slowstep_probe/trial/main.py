@@ -36,7 +36,7 @@ from slowstep_probe.measured import Memory, Status, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.plain import from_plain
-from slowstep_probe.probe.clock import CudaClock, device_of
+from slowstep_probe.probe.clock import device_of
 from slowstep_probe.probe.graphs import recompilations
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.memory_watch import most_held_alone
@@ -315,8 +315,7 @@ class Trial:
         self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
         self.startup |= told.beforehand
         self.device = told.device or device_of(self.launch.on_device)
-        if (number := devices.fullest()) is not None:
-            self.probe.clock = CudaClock(number)
+        self.probe.clock = self.probe.clock.on(None)
         if torch.cuda.is_initialized():
             with contextlib.suppress(RuntimeError):  # another allocator than PyTorch's may tell no peaks
                 for number in devices.used():
