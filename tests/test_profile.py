@@ -33,6 +33,7 @@ from slowstep_probe.places import line_of, raised_at, standing
 from slowstep_probe.probe.clock import CudaClock, HostClock
 from slowstep_probe.probe.tape import Tape
 from slowstep_probe.trial import profiling as profiling_module
+from slowstep_probe.trial import stack_sampler
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import Run
 from slowstep_probe.trial.profiling import Profiling, covered
@@ -409,18 +410,18 @@ def test_lines_that_one_function_runs_are_told_to_be_so() -> None:
     assert {"loss": "", "hashes": "average", "loop": "average"}.items() <= within.items()
 
 
-def test_a_wait_for_a_device_at_earlier_work_costs_nothing() -> None:
+def test_a_wait_for_a_device_at_earlier_work_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that reads its loss back waits there for all that the device still has to do, and loses none of it.
 
     The device comes to the end of the backward pass 0.6 s after the host. What is done from then on, it waits for.
     """
     phases, mark = ["other", "backward", "other", "optimizer"], [0]
     places, now = Places(lambda: mark[0]), 10.0
+    monkeypatch.setattr(stack_sampler, "time", SimpleNamespace(monotonic=lambda: now))
 
     def look(seconds: float) -> None:
         nonlocal now
         now += seconds
-        places._last = now
         places.look(sys._getframe(1), round(1e6 * seconds))
 
     def launches() -> None:

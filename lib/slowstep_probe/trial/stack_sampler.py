@@ -222,7 +222,7 @@ class Places(StackSampler):
 
     def look(self, frame: FrameType, since: int) -> None:
         """Look once, and note the phase and the place."""
-        mark = self.moment()
+        mark, at = self.moment(), time.monotonic()
         where, own = place_of(frame)
         place = where + AT_WORKER * _called_from(frame, "_try_get_data")
         if own:
@@ -232,7 +232,7 @@ class Places(StackSampler):
             seen = StackLook(mark, place, own)
         seen = seen._replace(calls=looking(self.updates.look)(stack(frame), mark) or ())
         self.found[seen] += since
-        self._looks.append((seen, since, self._last))
+        self._looks.append((seen, since, at))
 
 
 def placed(
