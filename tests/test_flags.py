@@ -130,3 +130,36 @@ def test_tf32_can_be_read_by_its_older_names(value: bool) -> None:
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expandable"),
+    [("", False), ("max_split_size_mb:128, expandable_segments:True", True), ("expandable_segments:False", False)],
+)
+def test_segments_that_the_environment_lets_grow_are_known_before_a_device_is(
+    asked: str, expandable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wanted otherwise is set before the first tensor lies there."""
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", asked)
+
+    assert flags.expandable_segments() is expandable
+
+
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="this version knows the old names alone")
+@pytest.mark.parametrize("value", [True, False])
+def test_tf32_is_set_whatever_the_program_has_set_for_everything(value: bool) -> None:
+    """Trainer sets it by a newer name. Products and convolutions follow, and both kinds of names can be read."""
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    try:
+        torch.backends.fp32_precision = "ieee" if value else "tf32"
+        flags._set_tf32(value)
+        new = {one.fp32_precision for one in (products, cudnn.conv, cudnn.rnn)}
+        old = {products.allow_tf32, cudnn.allow_tf32, torch.get_float32_matmul_precision() == "high"}
+
+        assert ({"tf32" if value else "ieee"}, {value}) == (new, old)
+        assert flags.tf32() is value
+    finally:
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.fp32_precision = products.fp32_precision = "none"
+        cudnn.allow_tf32 = True

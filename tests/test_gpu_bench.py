@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import cases, commands, compiling, matrix, memory, planted, probe, runs  # noqa: E402
+from bench.gpu import cases, commands, compiling, matrix, memory, planted, probe, running, runs  # noqa: E402
 from bench.gpu.__main__ import main  # noqa: E402
 from bench.gpu.limits import within  # noqa: E402
 from bench.gpu.part import MOST_MINUTES, Bench, Cell, Figures, Goal, NotYet, Part  # noqa: E402
 from bench.gpu.parts import parts  # noqa: E402
-from bench.gpu.running import DONE, FAILED, NOT_RUN, OPEN, OtherScale, run, state  # noqa: E402
+from bench.gpu.running import DONE, FAILED, NOT_RUN, OPEN, OtherFigures, run, state  # noqa: E402
 from bench.gpu.runs import RUNS, settings_of_run  # noqa: E402
 from bench.gpu.scale import DRY, REAL, Scale  # noqa: E402
+from slowstep.environment.machine import this_machine  # noqa: E402
 from slowstep.factors import check_levels  # noqa: E402
 from slowstep.settings import Settings, override  # noqa: E402
 from slowstep.workloads import load_workload  # noqa: E402
@@ -237,12 +239,32 @@ def test_a_cell_that_does_not_fit_is_left_for_the_next_call(bench: Bench) -> Non
     assert NOT_RUN == state(part, late)
 
 
+def test_a_call_may_measure_a_few_cells_of_each_part(bench: Bench) -> None:
+    """A short loan shows more by one cell of many parts than by all cells of one."""
+    part = part_of(lambda _: {}, lambda _: {}, lambda _: {})
+    few = replace(bench, cells=1)
+    for known in (["0"], ["0", "1"]):
+        run(part, few)
+        assert known == list(bench.known("made-up"))
+
+
+def test_figures_of_two_devices_do_not_mix(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file names one machine, so that figures of another one would be taken for its own."""
+    part = part_of(lambda _: {}, lambda _: {})
+    run(part, bench)
+    other = replace(this_machine(), gpu="NVIDIA H200", gpu_memory=2**37)
+    monkeypatch.setattr(running, "this_machine", lambda: other)
+
+    with pytest.raises(OtherFigures, match="holds figures of a CPU, and here is NVIDIA H200; name another folder"):
+        run(part, bench)
+
+
 def test_dry_figures_do_not_mix_with_real_ones(bench: Bench) -> None:
     """A folder with a dry run takes no real one, and a dry run must say where it writes."""
     part = part_of(lambda _: {}, lambda _: {})
     run(part, bench)
 
-    with pytest.raises(OtherScale, match="figures of a dry run"):
+    with pytest.raises(OtherFigures, match="figures of a dry run"):
         run(part, Bench(scale=REAL, out=bench.out))
     with pytest.raises(SystemExit):
         main(["--dry"])

@@ -186,9 +186,19 @@ Path(__file__).with_name("seen").write_text(str(os.getpid()))
 """
 
 
-def test_an_interpreter_in_which_an_import_opened_a_device_is_replaced(tmp_path: Path) -> None:
+INITIALISES_A_DEVICE = """
+import os, sys
+from pathlib import Path
+from types import SimpleNamespace
+sys.modules["torch"] = SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: True))
+Path(__file__).with_name("seen").write_text(str(os.getpid()))
+"""
+
+
+@pytest.mark.parametrize("code", [OPENS_A_DEVICE, INITIALISES_A_DEVICE], ids=["opens", "initialises"])
+def test_an_interpreter_in_which_an_import_opened_a_device_is_replaced(code: str, tmp_path: Path) -> None:
     """No process that is forked from it could use the device. The next one imports what came before, and no more."""
-    (tmp_path / "opens_a_device.py").write_text(OPENS_A_DEVICE)
+    (tmp_path / "opens_a_device.py").write_text(code)
     (tmp_path / "comes_later.py").write_text(f"open({str(tmp_path / 'later')!r}, 'w')")
     env = environment(os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(LIBRARY)])})
     modules = ("json", "opens_a_device", "comes_later")

@@ -807,6 +807,14 @@ def test_marks_lie_on_the_device_of_the_losses(place: torch.device | None, devic
     assert getattr(HostClock().on(place), "device", None) == device
 
 
+def test_a_device_in_use_tells_the_time_wherever_the_loss_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may fetch its outputs to the host before it makes a loss of them."""
+    monkeypatch.setattr(devices, "fullest", lambda: 1)
+
+    assert HostClock().on(torch.device("cpu")).device == 1
+    assert HostClock().on(torch.device("cuda", 0)).device == 0
+
+
 def test_marks_lie_on_the_stream_that_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prefetcher fetches within a stream of its own, which runs ahead of what is computed."""
     current, recorded = ["side"], []

@@ -30,12 +30,17 @@ from slowstep.measure.local import FEWEST_PROFILED, PROFILED_STEPS, LocalMeasure
 from slowstep.records import ProfileRecord, identity
 from slowstep.report import device_idle, operators
 from slowstep_probe.places import line_of, raised_at, standing
+from slowstep_probe.probe.clock import CudaClock, HostClock
+from slowstep_probe.probe.tape import Tape
 from slowstep_probe.trial import profiling as profiling_module
+from slowstep_probe.trial import stack_sampler
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import Run
 from slowstep_probe.trial.profiling import Profiling, covered
 from slowstep_probe.trial.stack_sampler import RING, Places, StackLook, place_of, placed
 from workloads_for_tests import Raises
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +89,7 @@ def test_no_more_steps_are_profiled_than_can_be_read(
 ) -> None:
     """The first step tells how many events there are in one. The time is that of the steps that are read."""
     monkeypatch.setattr(profiling_module, "EVENTS_AT_MOST", events)
-    profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "other")
+    profiling = Profiling(HostClock(), 3, phase=lambda: "other")
     while not profiling.ended:
         for _ in range(100):
             torch.ones(1)
@@ -98,13 +103,65 @@ def test_no_more_steps_are_profiled_than_can_be_read(
 def test_a_step_of_too_many_events_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason says so, and it waits for no further step."""
     monkeypatch.setattr(profiling_module, "UNREADABLE", 10)
-    profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "other")
+    profiling = Profiling(HostClock(), 3, phase=lambda: "other")
     for _ in range(20):
         torch.ones(1)
     profiling.step_ends()
 
     assert profiling.ended
     assert re.fullmatch(r"one step has \d+ events, too many to be read", profiling.failed)
+
+
+class OfDevice(HostClock):
+    """The clock of a stand-in device, which tells these moments in turn."""
+
+    kind = "cuda"
+
+    def __init__(self, *moments: float):
+        self.moments = list(moments)
+
+    def mark(self) -> float:  # type: ignore[override]
+        return self.moments.pop(0)
+
+    def begin(self) -> float:
+        return self.mark()
+
+    def ended(self, mark: float) -> float:
+        return mark
+
+
+def on_device(*kernels: tuple[float, float]) -> Profiling:
+    """A profiler of one step on a device that was at earlier work until 10 s of its clock, and has ended at 12.5 s.
+
+    `kernels` are the starts and ends, in us, of what it is seen to run.
+    """
+    profiling = Profiling(OfDevice(0.0, 10.0, 12.5), 1, phase=lambda: "other")
+    while not profiling.ended:
+        torch.ones(1)
+        profiling.step_ends()
+    spans = [SimpleNamespace(start=start, end=end) for start, end in kernels]
+    seen = [SimpleNamespace(name="sgemm", time_range=one, self_device_time_total=one.end - one.start) for one in spans]
+    profiling.__dict__["_on_device"] = seen
+    return profiling
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available")
+def test_a_device_that_still_was_at_earlier_work_was_not_idle(tmp_path: Path) -> None:
+    """The host runs ahead of a busy device, which begins the profiled steps when it has ended those before them."""
+    record = on_device((0, 1e6), (1.5e6, 2.5e6)).read(tmp_path / "trace.json.gz")
+
+    assert (record.device, record.seconds) == ("cuda", 2.5)
+    assert record.idle == pytest.approx(0.2)
+    assert (record.gaps_per_step, record.gap_seconds) == (1, pytest.approx(0.5))
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available")
+def test_a_device_of_which_nothing_is_seen_is_not_called_idle(tmp_path: Path) -> None:
+    """Systems that let no user trace a device show the profiler its launches alone."""
+    record = on_device().read(tmp_path / "trace.json.gz")
+
+    assert record.failed == profiling_module.NO_KERNEL
+    assert record.operators == []
 
 
 @pytest.mark.parametrize(("stands", "line"), [(0, 10), (4, 11), (6, 11), (8, 12), (10, 12)])
@@ -351,6 +408,98 @@ def test_lines_that_one_function_runs_are_told_to_be_so() -> None:
     within = {p.where.rpartition(" ")[2]: p.within.rpartition(" ")[2] for p in places.stop(marks) if p.phase == "other"}
 
     assert {"loss": "", "hashes": "average", "loop": "average"}.items() <= within.items()
+
+
+def test_a_wait_for_a_device_at_earlier_work_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that reads its loss back waits there for all that the device still has to do, and loses none of it.
+
+    The device comes to the end of the backward pass 0.6 s after the host. What is done from then on, it waits for.
+    """
+    phases, mark = ["other", "backward", "other", "optimizer"], [0]
+    places, now = Places(lambda: mark[0]), 10.0
+    monkeypatch.setattr(stack_sampler, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def look(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        places.look(sys._getframe(1), round(1e6 * seconds))
+
+    def launches() -> None:
+        look(0.1)
+
+    def reads_back() -> None:
+        look(0.5)
+
+    def in_numpy() -> None:
+        look(0.3)
+
+    for mark[0], acts in enumerate([(), (launches,), (reads_back, in_numpy), (launches,)]):
+        for act in acts:
+            act()
+    places.begin()
+    found = places.stop(phases, lambda: [10.0, 10.0, 10.65, 11.0])
+    shares = {(place.phase, place.where.rpartition(" ")[2]): place.share for place in found}
+
+    assert shares == {
+        ("backward", "launches"): pytest.approx(0.1),
+        ("other", "in_numpy"): pytest.approx(0.3),
+        ("optimizer", "launches"): pytest.approx(0.1),
+    }
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_a_real_device_that_is_behind_was_not_idle(tmp_path: Path) -> None:
+    """The host launches the profiled steps while the device is still at the one before them."""
+    profiling = Profiling(CudaClock(), 3, phase=lambda: "other")
+    while not profiling.ended:
+        torch.cuda._sleep(50_000_000)  # cycles: above 20 ms on any device to date
+        profiling.step_ends()
+    record = profiling.read(tmp_path / "trace.json.gz")
+
+    assert (record.failed, record.steps) == ("", 3)
+    assert record.idle < 0.15
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_the_line_that_a_real_device_waits_for_is_told_from_that_which_waits_for_it() -> None:
+    """Each takes half of the host's time: a value that is read back, and a loop in Python."""
+    tape = Tape(CudaClock(), ())
+    places = Places(tape.last_mark)
+
+    def reads_back() -> None:
+        torch.ones(1, device="cuda").item()
+
+    reads_back()
+    torch.cuda.synchronize()
+    tape.open()
+    places.begin()
+    for _ in range(20):
+        tape.mark("forward")
+        torch.cuda._sleep(50_000_000)
+        tape.mark("other")
+        reads_back()
+        began = time.perf_counter()
+        while time.perf_counter() - began < 0.03:
+            loop()
+    found = places.stop(tape.phases(), tape.reached)
+    shares = {place.where.rpartition(" ")[2]: place.share for place in found if place.phase == "other"}
+
+    assert shares["loop"] > 5 * shares.get("reads_back", 0.0)
+
+
+def test_the_moments_are_those_at_which_training_came_to_each_mark() -> None:
+    """By the clock of a device, from the moment on at which the block began."""
+    tape = Tape(OfDevice(5.0, 5.2, 6.0), ())
+    before = time.monotonic()
+    tape.open()
+    for phase in ("forward", "backward"):
+        tape.mark(phase)
+    first, *others = tape.reached()
+
+    assert before <= first <= time.monotonic()
+    assert others == [pytest.approx(first + 0.2), pytest.approx(first + 1.0)]
 
 
 def test_what_updates_the_weights_trains_whoever_wrote_it() -> None:

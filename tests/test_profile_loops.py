@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from slowstep_probe.measured import Loop
+from slowstep_probe.probe.clock import HostClock
 from slowstep_probe.trial import loops as loops_module
 from slowstep_probe.trial.call_flops import call_flops
 from slowstep_probe.trial.loops import loops
@@ -57,7 +58,7 @@ def by_layer() -> None:
 
 def begun(steps: int) -> Profiling:
     """A profiler of that many steps, after two in which nothing is done."""
-    profiling = Profiling("cpu", steps, synchronize=lambda: None, phase=lambda: "other")
+    profiling = Profiling(HostClock(), steps, phase=lambda: "other")
     profiling.step_ends()
     profiling.step_ends()
     return profiling

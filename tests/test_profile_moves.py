@@ -11,6 +11,7 @@ from torch import nn
 from torch.profiler import record_function
 
 from slowstep_probe.measured import ProfileRecord
+from slowstep_probe.probe.clock import HostClock
 from slowstep_probe.trial.profiling import ANNOTATION, Profiling
 
 IMAGES, TOKENS = torch.rand(8, 8, 48, 48), torch.randint(0, 100_000, (64,))
@@ -42,7 +43,7 @@ class ByPosition(nn.Module):
 
 def profiled(model: nn.Module, inputs: torch.Tensor, folder: Path, retain_graph: bool = False) -> ProfileRecord:
     """The profile of three steps of a model."""
-    profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "forward")
+    profiling = Profiling(HostClock(), 3, phase=lambda: "forward")
     profiling.step_ends()
     profiling.step_ends()
     while not profiling.ended:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from slowstep_probe.measured import ATTENTION, PRODUCT
+from slowstep_probe.probe.clock import HostClock
 from slowstep_probe.trial.profiling import Profiling
 from test_profile_moves import profiled
 
@@ -115,7 +116,7 @@ def test_a_product_that_is_written_out_is_told_with_its_way_back(
 def test_a_batch_that_is_fetched_between_the_passes_is_of_no_earlier_step(tmp_path: Path) -> None:
     """Many loops fetch the next batch while a device computes, so a step's end lies between its passes."""
     model = nn.Linear(16, 16)
-    profiling = Profiling("cpu", 3, synchronize=lambda: None, phase=lambda: "forward")
+    profiling = Profiling(HostClock(), 3, phase=lambda: "forward")
     profiling.step_ends()
     profiling.step_ends()
     while not profiling.ended:

@@ -22,6 +22,7 @@ from slowstep.judgement.ranks import skew
 from slowstep.settings.run import Origin, Run, Value
 from slowstep_probe.measured import OWN_EXCHANGE, Block, Memory, OfRank, Status, Steps, Work
 from slowstep_probe.patches import Patches
+from slowstep_probe.probe.clock import CudaClock, HostClock
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.ranks import joined
 from slowstep_probe.ranks.collectives import PHASE, Collectives
@@ -208,6 +209,7 @@ def test_the_wait_for_what_a_collective_began_is_communication(group: None, monk
     monkeypatch.setattr(dist.distributed_c10d.Work, "wait", noted)
     collectives = Collectives(probe)
     collectives.attach(patches)
+    collectives.open()
     try:
         begun = dist.all_reduce(torch.ones(1), async_op=True)
         assert not phases
@@ -216,8 +218,59 @@ def test_the_wait_for_what_a_collective_began_is_communication(group: None, monk
         patches.remove()
 
     assert phases == [PHASE]
-    assert set(collectives.take()) == {PHASE}
+    assert set(collectives.close()) == {PHASE}
     assert dist.distributed_c10d.Work.wait is noted
+
+
+def test_a_collective_is_timed_by_the_clock_of_training(group: None) -> None:
+    """NCCL's calls return at once, and the device waits: that clock alone sees it, when the block has ended."""
+
+    class Device(HostClock):
+        now = 0.0
+
+        def mark(self) -> float:  # type: ignore[override]
+            self.now += 3.0
+            return self.now
+
+    probe, patches = Probe(Device()), Patches()
+    collectives = Collectives(probe)
+    collectives.attach(patches)
+    try:
+        dist.all_reduce(torch.ones(1))
+        collectives.open()
+        with probe.phases.within("forward"):
+            dist.all_reduce(torch.ones(1))
+        dist.all_reduce(torch.ones(1))
+    finally:
+        patches.remove()
+
+    assert collectives.close() == {"forward": 3.0, PHASE: 3.0}
+    assert collectives.close() == {}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_wait_of_a_real_device_for_a_collective_is_communication() -> None:
+    """The device's clock tells it, with the wait for what a call began."""
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    probe, patches = Probe(CudaClock()), Patches()
+    collectives = Collectives(probe)
+    collectives.attach(patches)
+    values = torch.ones(1000, device="cuda")
+    try:
+        dist.all_reduce(values)  # the group begins here
+        probe.clock.synchronize()
+        collectives.open()
+        dist.all_reduce(values)
+        begun = dist.all_reduce(values, async_op=True)
+        begun.wait()
+        probe.clock.synchronize()
+        (seconds,) = collectives.close().values()
+    finally:
+        patches.remove()
+        dist.destroy_process_group()
+
+    assert seconds > 0
 
 
 def test_a_rank_finds_what_torchrun_tells_its_workers() -> None:

@@ -635,6 +635,7 @@ def fails(measurer: LocalMeasurer, arm: Make, workload: type) -> TrialRecord:
     [
         (w.Raises, Status.CRASHED, "KeyError: 'no such column'", "in fail"),
         (w.Exits, Status.CRASHED, "exited with status 3", ""),
+        (w.ExitsFull, Status.OUT_OF_MEMORY, "its log ends: Error out of memory at line 59", ""),
         (w.Segfaults, Status.CRASHED, "ended by SIGSEGV", "in fail"),
         (w.LosesItself, Status.LOSS_NOT_FINITE, "the loss is nan", ""),
         (w.NotHere, Status.NOT_TESTABLE, "flux capacitors are not installed", ""),

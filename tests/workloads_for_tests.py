@@ -170,6 +170,14 @@ class Exits(Tiny):
         os._exit(3)
 
 
+class ExitsFull(Tiny):
+    """Finds no memory in C++ code, which ends the process, as that of bitsandbytes does."""
+
+    def fail(self) -> None:
+        os.write(2, b"Error out of memory at line 59 in file /src/csrc/ops.cu\n")
+        ctypes.CDLL(None).exit(1)
+
+
 class Segfaults(Tiny):
     """Reads the address 0, as a broken extension does."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.gpu.part import Bench, Part
 from bench.gpu.parts import parts
-from bench.gpu.running import DONE, FAILED, OtherScale, open_cells, run, seconds, state
+from bench.gpu.running import DONE, FAILED, OtherFigures, open_cells, run, seconds, state
 from bench.gpu.scale import DRY, REAL
 from slowstep.environment.home import ROOT
 
@@ -23,6 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description="prove the GPU path, part by part")
     parser.add_argument("names", nargs="*", metavar="part", help="what to measure")
     parser.add_argument("--minutes", type=float, help="measure open parts in order, as far as they fit")
+    parser.add_argument("--cells", type=int, help="measure at most so many cells of each part")
     parser.add_argument("--dry", action="store_true", help="tiny sizes, which a CPU trains in seconds")
     parser.add_argument("--out", type=Path, help="the folder of the results")
     parser.add_argument("--commit", default="", help="the commit of this tree, where git can't tell it")
@@ -37,14 +38,15 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     deadline = time.monotonic() + 60 * given.minutes if given.minutes is not None else float("inf")
     out = (given.out or ROOT / "bench" / "results").resolve()
-    bench = Bench(scale=scale, out=out, deadline=deadline, commit=given.commit)
+    most = float("inf") if given.cells is None else given.cells
+    bench = Bench(scale=scale, out=out, deadline=deadline, cells=most, commit=given.commit)
     asked = [every[name] for name in given.names] or (list(every.values()) if given.minutes is not None else [])
     os.environ |= environment()
     try:
         for part in asked:
             if given.names or state(part, bench) != FAILED:  # what failed is tried again where it is named
                 run(part, bench)
-    except OtherScale as why:
+    except OtherFigures as why:
         print(why, file=sys.stderr)
         return 2
     for part in asked if given.names else every.values():

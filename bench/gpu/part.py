@@ -30,6 +30,8 @@ class Bench:
     """The folder of the results."""
     deadline: float = float("inf")
     """The time, by `time.monotonic()`, at which the call is to be over."""
+    cells: float = float("inf")
+    """The most cells of each part that are measured in this call."""
     commit: str = ""
     """The commit of the tree, where git can't tell it."""
 

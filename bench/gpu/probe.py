@@ -18,6 +18,8 @@ FILES = (
     "tests/test_probe.py",
     "tests/test_frozen_base.py",
     "tests/test_weights_on_device.py",
+    "tests/test_profile.py",
+    "tests/test_ranks.py",
 )
 """The files with tests marked `gpu`. A test holds that there are no others."""
 

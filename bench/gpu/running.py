@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.gpu import kept
 from bench.gpu.part import Bench, Cell, NotYet, Part
+from slowstep.environment.machine import this_machine
 
 NOT_RUN, OPEN, DONE, FAILED = "not run", "open", "done", "failed"
 """The states of a part. Some cells of an open part are not measured yet; a failed one has a cell that raised."""
@@ -17,8 +18,8 @@ LONGEST = 4000
 """The most characters of a traceback that are kept."""
 
 
-class OtherScale(Exception):
-    """The folder holds figures of the other scale."""
+class OtherFigures(Exception):
+    """The folder holds figures of the other scale, or of another device."""
 
 
 def state(part: Part, bench: Bench) -> str:
@@ -33,13 +34,15 @@ def state(part: Part, bench: Bench) -> str:
 def run(part: Part, bench: Bench) -> None:
     """Measure the cells of a part that are not known, as far as they fit, and keep each as soon as it is."""
     known = kept.read(bench.out, part.name)
-    if known and known["scale"] != bench.scale.name:
-        held = f"{kept.path(bench.out, part.name)} holds figures of a {known['scale']} run"
-        raise OtherScale(f"{held}; name another folder by --out")
+    _refuse_others(part, bench, known)
     cells: dict[str, Any] = known.get("cells", {})
+    tried = 0
     for cell in part.cells:
         if "figures" in cells.get(cell.name, {}):
             continue
+        if tried == bench.cells:
+            break
+        tried += 1
         if cell.minutes * bench.scale.pace > bench.minutes_left:
             break
         began = time.monotonic()
@@ -55,6 +58,20 @@ def run(part: Part, bench: Bench) -> None:
         print(f"{part.name}: {cell.name}: {_said(cells[cell.name])}", flush=True)
     if cells:
         _keep(part, bench, cells)
+
+
+def _refuse_others(part: Part, bench: Bench, known: dict[str, Any]) -> None:
+    """Refuse a folder whose figures are not of this scale and this device: one file says for all of its cells."""
+    if not known:
+        return
+    ran, device, here = known["scale"], known["machine"]["gpu"], this_machine().gpu
+    file = kept.path(bench.out, part.name)
+    if ran != bench.scale.name:
+        raise OtherFigures(f"{file} holds figures of a {ran} run; name another folder by --out")
+    if device != here:
+        raise OtherFigures(
+            f"{file} holds figures of {device or 'a CPU'}, and here is {here or 'a CPU'}; name another folder by --out"
+        )
 
 
 def open_cells(part: Part, bench: Bench) -> Sequence[Cell]:

@@ -22,6 +22,7 @@ from slowstep.nodes.member import NodeFailed
 from slowstep.processes import tree
 from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget, Settings
+from slowstep_probe import full_memory
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.ranks.failures import LOST
 from slowstep_probe.trial.messages import Failed, Ready
@@ -230,6 +231,8 @@ class TrialProcess:
             reason = f"exited with status {ended.code} without an error message" + (
                 f"; its log ends: {said}" if said else ""
             )
+            if full_memory.is_told(said):  # bitsandbytes exits so where there is no room for what it pages
+                status = Status.OUT_OF_MEMORY
         memory = Memory(host=ended.peak or None, limit=self.limit)
         return self._over(Failed(status=status, reason=reason, memory=memory))
 

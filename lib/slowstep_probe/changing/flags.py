@@ -48,9 +48,15 @@ def tf32() -> bool:
 
 
 def _set_tf32(value: bool) -> None:
-    """Set it by the names that older code reads, too: what is set by new names alone makes the old ones raise."""
+    """Set it by all of its names: what is set by new names alone makes the old ones raise.
+
+    Of convolutions the old name alone would leave what a program has set for everything, as Trainer does.
+    """
     torch.set_float32_matmul_precision("high" if value else "highest")
     torch.backends.cudnn.allow_tf32 = value
+    for name in ("conv", "rnn"):  # from torch 2.9 on
+        if hasattr(of := getattr(torch.backends.cudnn, name, None), "fp32_precision"):
+            of.fp32_precision = "tf32" if value else "ieee"
 
 
 def sdpa_backend() -> str | None:
@@ -118,16 +124,26 @@ def _set_benchmark(value: bool) -> None:
 
 
 def expandable_segments() -> bool:
-    """Return whether device memory is kept in segments that grow, as the allocator itself tells."""
-    if not torch.cuda.is_initialized() or torch.cuda.get_allocator_backend() != "native":  # others have no segments
+    """Return whether device memory is kept in segments that grow, as the allocator itself tells.
+
+    Before a device is initialised, the environment tells what it will do.
+    """
+    if not torch.cuda.is_initialized():
+        return any(one.strip().lower() == "expandable_segments:true" for one in _asked_of_allocator())
+    if torch.cuda.get_allocator_backend() != "native":  # others have no segments
         return False
     return bool(torch.cuda.memory._snapshot().get("allocator_settings", {}).get("expandable_segments", False))
 
 
+def _asked_of_allocator() -> list[str]:
+    """Return the options of PyTorch's allocator of device memory that the environment holds."""
+    asked = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
+    return asked.split(",")
+
+
 def _set_expandable_segments(value: bool) -> None:
     """Set it for all that is allocated from now on, beside what the environment asks. This initialises no device."""
-    asked = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
-    others = [one for one in asked.split(",") if one and not one.strip().startswith("expandable_segments")]
+    others = [one for one in _asked_of_allocator() if one and not one.strip().startswith("expandable_segments")]
     newest = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
     setter = newest or torch.cuda.memory._set_allocator_settings
     setter(",".join([*others, f"expandable_segments:{value}"]))

@@ -14,6 +14,9 @@ from slowstep_probe import devices
 class Clock(Protocol):
     """Marks moments; a comparison uses one clock throughout."""
 
+    kind: str
+    """The kind of device whose time it tells, 'cpu' or 'cuda'."""
+
     def mark(self) -> Any:
         """Return a mark of this moment. It costs as little as possible."""
 
@@ -42,6 +45,8 @@ class HostClock:
     A program that has not been seen to train on another device yet goes by it, too.
     """
 
+    kind = "cpu"
+
     mark = staticmethod(time.perf_counter)
 
     def synchronize(self) -> None:
@@ -65,8 +70,14 @@ class HostClock:
         return [b - a for a, b in pairwise(marks)]
 
     def on(self, device: torch.device | None) -> Clock:
-        """Return the clock of a device that runs CUDA; of others this one."""
-        return self if device is None or device.type != "cuda" else CudaClock(device.index)
+        """Return the clock of the device on which losses lie, or else of the one that the program fills most.
+
+        That is right also where it computes on the host: a device that is idle comes to a mark as soon as the host.
+        This one is returned where no device that runs CUDA is in use.
+        """
+        on_device = device is not None and device.type == "cuda"
+        number = device.index if on_device else devices.fullest()
+        return self if number is None else CudaClock(number)
 
     def follow(self) -> None:
         """Do nothing, since there is one processor."""
@@ -80,6 +91,8 @@ class CudaClock:
     devices is marked on the one where its losses lie, and all of them are waited for. One that has several streams (a
     prefetcher copies in its own) is marked on the stream that trains, wherever the mark is made: others run ahead.
     """
+
+    kind = "cuda"
 
     def __init__(self, device: int | None = None):
         self.device = device

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
+from itertools import accumulate
 
 from slowstep_probe.measured import PHASES, Block, Steps, Work
 from slowstep_probe.probe import batch_work
@@ -20,6 +22,8 @@ class Tape:
         self._clock, self.training = clock, training
         self.marks: list[Mark] = []
         """Marks since the last block ended, or since the open one began."""
+        self._opened = 0.0
+        """The moment at which the open block began, by `time.monotonic()`."""
         self._starts: list[int] = [0]
         """Positions, in samples, at which the steps between the marks begin."""
         self._before: tuple[list[Mark], list[int]] = ([], [])
@@ -54,6 +58,7 @@ class Tape:
         """
         self._works = []
         self._before = (self.marks, self._starts)
+        self._opened = time.monotonic()
         self._begin(Mark(self.clock.begin(), "other"))
 
     def close(self, step_is_due: bool) -> tuple[Block, Steps]:
@@ -119,6 +124,15 @@ class Tape:
     def last_mark(self) -> int:
         """Return the number of the last mark, counted from 0 where the block began."""
         return len(self.marks) - 1
+
+    def reached(self) -> list[float]:
+        """Return the moments, by `time.monotonic()`, at which what trains came to each mark of the open block.
+
+        A device comes there later than the host, which waits for it here. It was idle when the block began.
+        """
+        self.clock.synchronize()
+        gaps = self.clock.gaps([mark.moment for mark in self.marks])
+        return list(accumulate(gaps, initial=self._opened))
 
     @property
     def phase(self) -> str:

@@ -100,7 +100,7 @@ def preload(modules: Sequence[str]) -> dict[str, Any]:
                 importlib.import_module(name)
             except BaseException as error:  # the program will meet it too, and says so in its own words
                 failed[name] = f"{type(error).__name__}: {error}"[:300]
-            if open_devices() - before:
+            if open_devices() - before or _has_device():
                 opened = name
                 break
     # A trial's first gc.collect() would walk half a million imported objects (0.2 s of its start) and unshare the pages
@@ -118,6 +118,12 @@ def open_devices() -> set[str]:
             with contextlib.suppress(OSError):
                 found.add(os.readlink(f"/proc/self/fd/{number}"))
     return {path for path in found if path.startswith(DEVICES)}
+
+
+def _has_device() -> bool:
+    """Return whether PyTorch has initialised a device here. Under Windows' Linux (WSL) its file tells nothing."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda is not None and cuda.is_initialized()
 
 
 @contextlib.contextmanager

@@ -2,14 +2,14 @@
 
 A collective that is called inside a forward or backward pass belongs to that pass. One that returns before its work is
 done (`async_op=True`) is short, and the program waits for it later: so what is timed are the calls, and the waits for
-what they have begun. DistributedDataParallel exchanges gradients from C++ within the backward pass; those calls are not
+what they have begun. They are timed as the phases are: by NCCL a call returns at once, and the device waits.
+DistributedDataParallel exchanges gradients from C++ within the backward pass; those calls are not
 among them.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 
 from slowstep_probe import devices
 from slowstep_probe.patches import Patches
+from slowstep_probe.probe.clock import Clock
 from slowstep_probe.probe.probe import Probe
 
 NAMES = (
@@ -51,7 +52,8 @@ class Collectives:
 
     def __init__(self, probe: Probe):
         self._probe = probe
-        self._seconds: Counter[str] = Counter()
+        self._calls: list[tuple[str, Clock, Any, Any]] | None = None
+        """The calls since it was opened: the phase, the clock, and its marks before and after; None before that."""
         self._inside = False
 
     def attach(self, patches: Patches) -> None:
@@ -61,10 +63,17 @@ class Collectives:
             patches.all_everywhere(torch.distributed, dict.fromkeys(known, self._called))
             patches.around(torch.distributed.distributed_c10d.Work, WAIT, self._called)
 
-    def take(self) -> dict[str, float]:
-        """Return the seconds in calls since this was last asked, by the phase in which they were called."""
-        taken, self._seconds = dict(self._seconds), Counter()
-        return taken
+    def open(self) -> None:
+        """Begin to time calls."""
+        self._calls = []
+
+    def close(self) -> dict[str, float]:
+        """End it, and return the seconds in calls by the phase in which they were called. The device has ended them."""
+        seconds = Counter[str]()
+        for phase, clock, began, ended in self._calls or ():
+            seconds[phase] += sum(clock.gaps([began, ended]))
+        self._calls = None
+        return dict(seconds)
 
     def _called(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         elsewhere = threading.current_thread() is not threading.main_thread()
@@ -72,10 +81,14 @@ class Collectives:
         if self._inside or elsewhere or unseen:  # some are made of others
             return original(*args, **kwargs)
         self._inside = True
-        began = time.perf_counter()
+        clock = self._probe.clock
         try:
             with self._probe.phases.within(PHASE) as phase:
-                return original(*args, **kwargs)
+                began = clock.mark()
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    if self._calls is not None:
+                        self._calls.append((phase, clock, began, clock.mark()))
         finally:
-            self._seconds[phase] += time.perf_counter() - began
             self._inside = False

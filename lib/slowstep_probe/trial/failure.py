@@ -15,22 +15,12 @@ from collections.abc import Callable
 
 import torch
 
+from slowstep_probe import full_memory
 from slowstep_probe.measured import Memory, Status
 from slowstep_probe.places import from_here, raised_at
 from slowstep_probe.secret import cleaned
 from slowstep_probe.trial.messages import Failed
 from slowstep_probe.trial.told import NotTestable
-
-OUT_OF_MEMORY_TEXTS = (
-    "out of memory",
-    "_STATUS_NOT_INITIALIZED",  # CUDA's libraries make themselves room where they begin
-    "_STATUS_ALLOC_FAILED",
-    "_ALLOCATION_FAILED",
-    "can't allocate memory",
-    "not enough memory",
-    "Cannot allocate memory",
-)
-"""Parts of the text of a RuntimeError or an OSError by which a full device or a full host is recognised."""
 
 SHARED_MEMORY_TEXTS = ("shared memory", "</torch_", "is killed by signal: Bus error")
 """Parts of an exception's text by which a full /dev/shm is recognised. Loader workers hand over their batches through
@@ -120,7 +110,7 @@ def failure(
     if "is killed by signal: Killed" in whole:
         return Failed(status=Status.OUT_OF_MEMORY, reason=WORKER_KILLED + reason, memory=memory)
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        isinstance(error, (RuntimeError, OSError)) and any(t in whole for t in OUT_OF_MEMORY_TEXTS)
+        isinstance(error, (RuntimeError, OSError)) and full_memory.is_told(whole)
     ):
         return Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory)
     hint = next((hint for part, hint in HINTS.items() if part in whole), "")

@@ -36,7 +36,7 @@ from slowstep_probe.measured import Memory, Status, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.plain import from_plain
-from slowstep_probe.probe.clock import CudaClock, device_of
+from slowstep_probe.probe.clock import device_of
 from slowstep_probe.probe.graphs import recompilations
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.memory_watch import most_held_alone
@@ -299,7 +299,7 @@ class Trial:
 
     def _go_on(self, then: Then) -> None:
         if then is Then.OPEN:
-            self.collectives.take()
+            self.collectives.open()
             self.unsteady = self.schedule.unsteady
             self.probe.open()
 
@@ -322,8 +322,7 @@ class Trial:
         self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
         self.startup |= told.beforehand
         self.device = told.device or device_of(self.launch.on_device)
-        if (number := devices.fullest()) is not None:
-            self.probe.clock = CudaClock(number)
+        self.probe.clock = self.probe.clock.on(None)
         if torch.cuda.is_initialized():
             with contextlib.suppress(RuntimeError):  # another allocator than PyTorch's may tell no peaks
                 for number in devices.used():
@@ -332,7 +331,7 @@ class Trial:
 
     def _send_block(self) -> None:
         block, steps = self.probe.close()
-        collectives = self.collectives.take()
+        collectives = self.collectives.close()
         loss = self.probe.steps.losses.last
         if loss is not None and not math.isfinite(loss):
             failed = Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory())
@@ -359,15 +358,15 @@ class Trial:
         A program that runs a profiler of its own gets no other one, since only one can run at a time.
         """
         self.looking = None
-        self.places = of_waiting(places.stop(self.probe.tape.phases()), self.worker_stacks.end())
+        tape = self.probe.tape
+        self.places = of_waiting(places.stop(tape.phases(), tape.reached), self.worker_stacks.end())
         self.probe.close()
         if self.profiles_itself and not self.together:  # the other ranks have been asked to train on
             self._send(Profiled(record=no_profile(PROFILES_ITSELF, self.places)))
             return False
         warm_up_profiler()
         self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
-        clock, tape = self.probe.clock, self.probe.tape
-        self.profiling = (Profiling(self.device, request.steps, clock.synchronize, lambda: tape.phase), request)
+        self.profiling = (Profiling(self.probe.clock, request.steps, lambda: tape.phase), request)
         self._begin(Run(steps=request.after_looks))
         return True
 

@@ -22,7 +22,8 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from slowstep_probe.measured import Operator, ProfileRecord
+from slowstep_probe.measured import Operator, ProfileRecord, no_profile
+from slowstep_probe.probe.clock import Clock
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
 from slowstep_probe.trial.moves import moves
@@ -46,6 +47,12 @@ GAP = 10e-6
 PROFILES_ITSELF = "the program runs a profiler of its own"
 """The reason why there is no profile of a program that has one already."""
 
+NO_KERNEL = (
+    "the profiler saw nothing run on the device: where the system lets no user trace it (CUPTI), or another tool does, "
+    "the program's log says so"
+)
+"""The reason why there is no profile of a device on which no kernel was seen. It was not idle."""
+
 EVENTS_AT_MOST, UNREADABLE = 300_000, 600_000
 """The events beyond which fewer steps are profiled, and those of one step that are not read at all. Reading 300,000
 takes some ten seconds."""
@@ -64,14 +71,18 @@ class Profiling:
     step or less) would else end in a profiler that did not see it begin.
     """
 
-    def __init__(self, device: str, most: int, synchronize: Callable[[], None], phase: Callable[[], str]):
-        """Begin. `most` is the most profiled steps, and `synchronize` waits for the device."""
-        self.on_device, self.steps, self.seconds = device == "cuda", 0, 0.0
+    def __init__(self, clock: Clock, most: int, phase: Callable[[], str]):
+        """Begin. `most` is the most profiled steps, and `clock` is the training's.
+
+        Its time is that of the profiled steps: a device may still be at what was launched before they began, which the
+        profiler does not see, and which would pass for idle time by the host's clock.
+        """
+        self.on_device, self.steps, self.seconds = clock.kind == "cuda", 0, 0.0
         self.failed = ""
         """The reason why there is nothing to read; empty if there is something."""
         self.ended = False
         """True if it needs no further step."""
-        self._most, self._synchronize = most, synchronize
+        self._most, self._clock = most, clock
         self._calls, self._ended = ModuleCalls(phase, self.on_device), list[tuple[int, int]]()
         self._then = self._count
         self._start()
@@ -80,7 +91,7 @@ class Profiling:
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self.on_device
         self.profiler = profile(activities=activities)
         self.profiler.start()
-        self._began = time.perf_counter()
+        self._began = self._clock.begin()
 
     def step_ends(self) -> None:
         """Do what is due as a step ends."""
@@ -121,8 +132,8 @@ class Profiling:
         """Profile no further steps."""
         if self.ended:
             return
-        self._synchronize()
-        self.steps, self.seconds = len(self._ended), time.perf_counter() - self._began
+        ended = self._clock.ended(self._clock.mark())
+        self.steps, self.seconds = len(self._ended), sum(self._clock.gaps([self._began, ended]))
         if self._stopped():
             self.ended = True
             self._calls.stop()
@@ -158,6 +169,8 @@ class Profiling:
 
     def _seen(self, trace: Path) -> ProfileRecord:
         steps, seconds = self.steps, self.seconds
+        if self.on_device and not self._on_device:
+            return no_profile(NO_KERNEL)
         busy, gaps = self._busy()
         return ProfileRecord(
             device="cuda" if self.on_device else "cpu",

@@ -2,6 +2,10 @@
 
 A profiler of operators sees neither a sleep nor a loop in Python. Looking at the stack sees both, costs the training
 next to nothing, and gives the line. It is done in the profiled trial, which is never judged.
+
+Where a device computes, the host runs ahead of it, and waits for it wherever a value is read back: what it does while
+the device is still at earlier work costs nothing. So such a look counts for the place where it stands only in what
+trains: a phase that trains nothing takes time from the moment at which the device comes to it.
 """
 
 from __future__ import annotations
@@ -195,19 +199,30 @@ class Places(StackSampler):
         self.updates = UpdateCalls(weights)
         self.found: Counter[StackLook] = Counter()
         """The microseconds that looks count for, by what they saw."""
+        self._looks: list[tuple[StackLook, int, float]] = []
+        """What each look saw, the microseconds that it counts for, and its moment."""
 
-    def stop(self, phases: Sequence[str]) -> list[Place]:
+    def stop(self, phases: Sequence[str], reached: Callable[[], Sequence[float]] = lambda: ()) -> list[Place]:
         """Stop looking, and return the places with their shares of the whole time, largest first.
 
-        `phases` holds the phase that follows each mark. Of each phase `KEPT` places are kept.
+        `phases` holds the phase that follows each mark. Of each phase `KEPT` places are kept. `reached` returns when
+        what trains came to each mark, by `time.monotonic()`: a device comes there later than the host.
         """
         self.end()
         self.updates.end()
-        return placed(self.found, phases, self.updates.found)
+        return placed(self.found, phases, self.updates.found, self._ahead(reached()))
+
+    def _ahead(self, reached: Sequence[float]) -> Counter[StackLook]:
+        """Return the microseconds of looks in which the device had not yet come to the mark, by what they saw."""
+        found = Counter[StackLook]()
+        for seen, since, at in self._looks:
+            if seen.mark < len(reached) and at < reached[seen.mark]:
+                found[seen] += since
+        return found
 
     def look(self, frame: FrameType, since: int) -> None:
         """Look once, and note the phase and the place."""
-        mark = self.moment()
+        mark, at = self.moment(), time.monotonic()
         where, own = place_of(frame)
         place = where + AT_WORKER * _called_from(frame, "_try_get_data")
         if own:
@@ -215,20 +230,26 @@ class Places(StackSampler):
             seen = StackLook(mark, place, own, inside, functions, caller, hook=_outermost_of(frame, self._hooks))
         else:
             seen = StackLook(mark, place, own)
-        calls = looking(self.updates.look)(stack(frame), mark) or ()
-        self.found[seen._replace(calls=calls)] += since
+        seen = seen._replace(calls=looking(self.updates.look)(stack(frame), mark) or ())
+        self.found[seen] += since
+        self._looks.append((seen, since, at))
 
 
-def placed(found: Counter[StackLook], phases: Sequence[str], changing: Collection[int] = ()) -> list[Place]:
+def placed(
+    found: Counter[StackLook],
+    phases: Sequence[str],
+    changing: Collection[int] = (),
+    ahead: Counter[StackLook] | None = None,
+) -> list[Place]:
     """Return the places of the looks that were `found`, as `Places.stop` does.
 
     `changing` are functions that ran while weights changed, in a program without an optimizer of PyTorch's,
-    each as in `StackLook.calls`.
+    each as in `StackLook.calls`. `ahead` is the part of the time in which the device was still at earlier work.
     """
     updates = _of_updates(found, phases, changing)
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
     calling = _calls_what_trains(found, phases, whole)
-    found = _with_callers(found, phases, calling)
+    found, ahead = (_with_callers(looks, phases, calling) for looks in (found, ahead or Counter()))
     told, together = Counter[tuple[str, str, bool, bool]](), Counter[tuple[str, Function | None]]()
     inside = defaultdict[tuple[str, str, bool, bool], Counter[str]](Counter)
     within = defaultdict[tuple[str, str, bool, bool], Counter[Function | None]](Counter)
@@ -237,6 +258,10 @@ def placed(found: Counter[StackLook], phases: Sequence[str], changing: Collectio
         if phase == "other" and updates.intersection(seen.calls):
             phase = "optimizer"
         hook = seen.hook if phase == "optimizer" else None
+        if phase not in TRAINS or hook is not None:
+            time_there -= ahead[seen]
+        if not time_there:
+            continue
         place = (phase, seen.where, seen.own, hook is not None)
         told[place] += time_there
         inside[place][seen.inside] += time_there
