@@ -50,8 +50,8 @@ test: .venv/.ready  ## run the test suite (about twenty minutes on two cores)
 test-fast: .venv/.ready  ## run the tests that start no trial and no browser (a minute)
 	$(BIN)/python -m pytest $(BESIDE) -m "not exhaustive and not trials and not browser"
 
-test-all: test  ## run every test: those of `make test`, then each example of each factor
-	$(BIN)/python -m pytest $(BESIDE) -m exhaustive
+test-all: .venv/.ready  ## run every test: those of `make test`, and each example of each factor
+	$(BIN)/python -m pytest $(BESIDE)
 
 lint: .venv/.ready  ## ruff, as the tests run it
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

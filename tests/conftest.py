@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
+import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,10 @@ from xdist.scheduler import LoadFileScheduling
 
 from diagnosis import Interrupted, run_interrupted
 from slowstep.cli.main import main
+from slowstep.command.resolve import resolve
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.factors import Arm
+from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, load, override
@@ -24,6 +29,7 @@ from slowstep.settings.schema import Budget
 from slowstep_probe import looks
 
 ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = ROOT / "tests" / "programs"
 
 
 TRAINS = {"measurer", "interrupted", "diagnosed"}
@@ -42,8 +48,12 @@ PROCESSES = {
 }
 """Files whose tests start trials, commands or notebooks by themselves, or train in the process of the tests."""
 
-DIAGNOSIS = ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py")
-"""The files that share one whole diagnosis. It takes minutes, so one process of a test run gets all of them, first."""
+SHARING = {
+    "diagnosis": ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py"),
+    "surveys": ("test_survey.py", "test_command_trials.py"),
+}
+"""Files that share one whole diagnosis, or surveys of programs. Both take minutes, so one process of a run gets all
+files of a kind, first."""
 
 
 without_address_grammar()
@@ -67,11 +77,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 
 class Files(LoadFileScheduling):
-    """Files are given out in the order in which they stand, and those of the diagnosis as one."""
+    """Files are given out in the order in which they stand, and those that share something as one."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "diagnosis" if Path(file).name in DIAGNOSIS else file
+        return next((kind for kind, files in SHARING.items() if Path(file).name in files), file)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -83,7 +93,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if TRAINS & set(getattr(item, "fixturenames", ())) or item.path.name in PROCESSES:
             item.add_marker(pytest.mark.trials)
     long = {item.path for item in items if item.get_closest_marker("trials")}
-    items.sort(key=lambda item: (item.path.name not in DIAGNOSIS, item.path not in long))
+    first = [file for files in SHARING.values() for file in files]
+    items.sort(
+        key=lambda item: (
+            first.index(item.path.name) if item.path.name in first else len(first),
+            item.path not in long,
+        )
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +180,27 @@ def started(tmp_path: Path) -> Iterator[Callable[..., TrialProcess]]:
     yield start
     for trial in trials:
         trial.end()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder with the programs in it."""
+    folder = tmp_path_factory.mktemp("home")
+    for program in PROGRAMS.glob("*.py"):
+        shutil.copy(program, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def seen(home: Path) -> Callable[..., SurveyRecord]:
+    """Surveys a program of that folder, once: `seen("plain_loop.py", "--lr", "0.01")`."""
+
+    @functools.cache
+    def surveyed(*arguments: str, **order: float) -> SurveyRecord:
+        command = resolve([sys.executable, *arguments], home, os.environ)
+        return survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
+
+    return surveyed
 
 
 @pytest.fixture(scope="session")

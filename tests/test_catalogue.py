@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slowstep.environment.machine import this_machine
-from slowstep.factors import CATALOGUE, Arm, Factor, combine
+from slowstep.factors import CATALOGUE, Arm, Contrast, Factor, Level, clash, combine
 from slowstep.factors.catalogue import BY_SECTION
 from slowstep.factors.docs_page import markdown
 from slowstep.factors.factor import show
+from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure.local import LocalMeasurer
-from slowstep.settings import Settings, override
+from slowstep.records import identity
+from slowstep.settings import Settings, load, override
 from slowstep.settings.sections import TESTED, Section
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,6 +53,11 @@ BASES = {
     "in four bits": IN_FOUR_BITS,
     "whole": {"peft": None},
     "by SGD": {"training_arguments.optim": "sgd"},
+    "of one layer": {
+        "model.config.num_hidden_layers": 1,
+        "peft": None,
+        "training_arguments.gradient_checkpointing": False,
+    },
     "in 16 bit": {"training_arguments.bf16": True},
     "in two processes": {
         "processes": 2,
@@ -55,20 +66,63 @@ BASES = {
     },
     "accumulating in two processes": {"processes": 2, "training_arguments.gradient_accumulation_steps": 2},
 }
-"""Runs that have what some factors act on; bitsandbytes keeps small states in 32 bit, and LoRA's are small here."""
+"""Runs that have what some factors act on; bitsandbytes keeps small states in 32 bit, and LoRA's are small here. What
+the compiler takes grows with the layers."""
+
+SMOKE = load(ROOT / "params" / "smoke.yaml").settings
+RUNS = {name: override(SMOKE, changes) for name, changes in BASES.items()}
+
+Seen = Callable[[Arm], dict[str, Any]]
 
 
-def base(factor: Factor, value: Any, smoke: Settings) -> str:
+@dataclass(frozen=True)
+class Case:
+    """A level that is tried on a run."""
+
+    factor: Factor
+    level: Level
+    base: str
+    """The name of the run."""
+    settings: Settings
+    """The run, with another value of the factor where it has this one already."""
+
+    @property
+    def contrast(self) -> Contrast:
+        """The level by itself."""
+        return combine(self.settings, [self.pick], this_machine())
+
+    @property
+    def pick(self) -> tuple[Factor, Level]:
+        return self.factor, self.level
+
+    @property
+    def may_have_company(self) -> bool:
+        """Whether it may be launched with others: it needs nothing besides, and nothing is compiled."""
+        found = self.contrast
+        alone = found.untestable or found.unmet or self.level.held_constant or "torch_compile" in self.factor.name
+        return not alone and self.settings == RUNS[self.base]
+
+
+def case_of(factor: Factor, value: Any) -> Case:
+    """Return a level with the run that it is tried on."""
+    name = base(factor, value)
+    settings = elsewhere(factor, value, RUNS[name])
+    return Case(factor, factor.level(value, settings.run), name, settings)
+
+
+def base(factor: Factor, value: Any) -> str:
     """The name of the run that a factor is tried on."""
     if factor.name == "optim":
         return "whole"
     if factor.name == "fused":
         return "by SGD"
+    if factor.name.startswith("torch_compile"):
+        return "of one layer"
     if factor in BY_SECTION["parallelism"]:
         return "accumulating in two processes" if factor.name == "sync_each_batch" else "in two processes"
     if value == "flash_attention_2":
         return "in 16 bit"
-    return "in four bits" if factor.refuses(value, smoke.run) else "as it is"
+    return "in four bits" if factor.refuses(value, SMOKE.run) else "as it is"
 
 
 def elsewhere(factor: Factor, value: Any, settings: Settings) -> Settings:
@@ -81,42 +135,96 @@ def elsewhere(factor: Factor, value: Any, settings: Settings) -> Settings:
     return combine(settings, [(factor, factor.level(other, settings.run))], this_machine()).treatment.settings
 
 
-def observed(measurer: LocalMeasurer, arm: Arm) -> dict[str, Any]:
-    """What a trial of `arm` says of itself once it is warm."""
-    try:
-        return measurer.pool.launch(arm, "only").record.observed
-    finally:
-        if "only" in measurer.pool.live:
-            measurer.pool.end("only")
+MOST_TOGETHER = 6
+"""The most levels that one trial tries."""
+
+
+def companies() -> dict[str, list[Case]]:
+    """Return the levels that one trial tries together, for each of them: those that can be had together, and of which
+    none sets what another one sets, or is proved by what proves another one."""
+    groups: list[list[Case]] = []
+    often_first = sorted(EXAMPLES, key=lambda example: example.id not in OFTEN)
+    for case in (case_of(*example.values) for example in often_first):
+        if case.may_have_company:
+            group = next((group for group in groups if fits(case, group)), [])
+            groups += [] if group else [group]
+            group.append(case)
+    return {case.contrast.name: group for group in groups for case in group}
+
+
+def fits(case: Case, group: Sequence[Case]) -> bool:
+    """Return whether a level can be tried in the trial of others."""
+    if len(group) == MOST_TOGETHER or group[0].base != case.base:
+        return False
+    known = [(*one.level.changes, *one.level.expects) for one in group]
+    own = {*case.level.changes, *case.level.expects}
+    picks = [one.pick for one in (*group, case)]
+    return own.isdisjoint(itertools.chain(*known)) and not clash(case.settings, picks, this_machine())
 
 
 @pytest.fixture(scope="module")
-def plain(measurer: LocalMeasurer, smoke: Settings) -> dict[str, dict[str, Any]]:
-    """What the unchanged runs observe."""
-    runs = {name: override(smoke, changes) for name, changes in BASES.items()}
-    return {name: observed(measurer, Arm(label=name, settings=s)) for name, s in runs.items()}
+def together() -> dict[str, list[Case]]:
+    """The levels that are launched together, by the name of each."""
+    return companies()
+
+
+@pytest.fixture(scope="module")
+def seen(measurer: LocalMeasurer) -> Seen:
+    """Returns what a trial of an arm says of itself once it is warm. Arms that train the same are launched once."""
+    known: dict[str, dict[str, Any] | TrialEnded] = {}
+
+    def launched(arm: Arm) -> dict[str, Any]:
+        key = identity(arm.determinants())
+        if key not in known:
+            try:
+                known[key] = measurer.pool.launch(arm, "only").record.observed
+            except TrialEnded as ended:
+                known[key] = ended
+            finally:
+                measurer.pool.keep_only(set())
+        if isinstance(found := known[key], TrialEnded):
+            raise found
+        return found
+
+    return launched
+
+
+@pytest.fixture(scope="module")
+def shown(seen: Seen, together: dict[str, list[Case]]) -> Callable[[Case], dict[str, Any]]:
+    """Returns what a trial of a level says of itself.
+
+    Levels that do not meet are seen in one trial. One that is not seen there, or whose trial fails, is tried alone.
+    """
+
+    def facts(case: Case) -> dict[str, Any]:
+        made, found = case.contrast, dict[str, Any]()
+        if group := together.get(made.name):
+            with contextlib.suppress(TrialEnded):
+                found = seen(combine(case.settings, [one.pick for one in group], this_machine()).treatment)
+        return found if made.expects.items() <= found.items() else seen(made.treatment)
+
+    return facts
 
 
 @pytest.mark.parametrize(("factor", "value"), EXAMPLES)
 def test_a_level_proves_its_effect_or_says_why_not(
-    factor: Factor, value: Any, smoke: Settings, measurer: LocalMeasurer, plain: dict[str, dict[str, Any]]
+    factor: Factor, value: Any, seen: Seen, shown: Callable[[Case], dict[str, Any]]
 ) -> None:
     """The trial observes what the level expects, and the unchanged run does not; or there is a reason in words."""
-    name = base(factor, value, smoke)
-    run = override(smoke, BASES[name])
-    settings = elsewhere(factor, value, run)
-    made = combine(settings, [(factor, factor.level(value, settings.run))], this_machine())
+    case = case_of(factor, value)
+    made = case.contrast
     reason = made.untestable or made.unmet
     assert factor.accepts(value) is None
-    assert factor.refuses(value, settings.run) is None
+    assert factor.refuses(value, case.settings.run) is None
     if reason:
         assert any(word in reason for word in (" needs ", " acts "))
         pytest.skip(reason)
-    seen = observed(measurer, made.treatment)
-    before = plain[name] if settings == run else observed(measurer, Arm(label="otherwise", settings=settings))
+    found, unlike = shown(case), factor.current(case.settings.run)
+    unchanged = case.settings == RUNS[case.base]
+    before = seen(Arm(label="unchanged", settings=case.settings)) if unchanged else shown(case_of(factor, unlike))
 
-    assert made.expects == {fact: seen.get(fact) for fact in made.expects}
-    if value != factor.current(settings.run):
+    assert made.expects == {fact: found.get(fact) for fact in made.expects}
+    if value != unlike:
         assert made.expects != {fact: before.get(fact) for fact in made.expects}
 
 

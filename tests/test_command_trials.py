@@ -6,12 +6,11 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from slowstep.factors import CATALOGUE, Arm, in_code, plan
 from slowstep.judgement.course import courses, placed
 from slowstep.judgement.stopping import StopRule
 from slowstep.launch.surveyed_run import write
-from slowstep.launch.surveyor import SurveyOrder, survey
+from slowstep.launch.surveyor import SurveyRecord
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
@@ -41,24 +40,20 @@ pytestmark = pytest.mark.trials
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder with the programs in it."""
-    folder = tmp_path_factory.mktemp("home")
-    for program in PROGRAMS.glob("*.py"):
-        shutil.copy(program, folder)
-    return folder
+def surveyed(seen: Callable[..., SurveyRecord], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Settings]:
+    """Returns the settings of a command's investigation.
 
-
-@pytest.fixture(scope="module")
-def surveyed(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Settings]:
-    """Returns the settings of a command's investigation, which is surveyed once."""
-    outputs, known = tmp_path_factory.mktemp("outputs"), {}
+    Trials of programs that import the same packages are forked from one interpreter: to import torch takes seconds.
+    """
+    outputs, known, imported = tmp_path_factory.mktemp("outputs"), {}, {}
 
     def settings(*arguments: str) -> Settings:
         if arguments not in known:
-            command = resolve([sys.executable, *arguments], home, os.environ)
-            seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
-            known[arguments] = load(write(seen, outputs / f"{command.name}_{len(known)}")).settings
+            record = seen(*arguments)
+            own = record.training["modules"]
+            modules = imported.setdefault(frozenset(name.partition(".")[0] for name in own), own)
+            record = replace(record, training=record.training | {"modules": modules})
+            known[arguments] = load(write(record, outputs / f"run_{len(known)}")).settings
         return known[arguments]
 
     return settings
@@ -181,10 +176,12 @@ def test_batches_in_memory_end_where_their_loader_would(
 
 
 def test_a_trial_starts_with_what_its_program_sets_before_imports(
-    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its interpreter is warm, and has imported what the program will. The first variable is read by PyTorch, the other
     by the Hub's library."""
+    for name in ("OMP_NUM_THREADS", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
     trial = started(surveyed("sets_variables.py"))
     block(trial, 5)
 
@@ -773,7 +770,7 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert not {"dataloader_num_workers", "cached_batches"} & proposed("index_sampling.py")
     assert not {"optim", "foreach", "fused"} & proposed("own_update.py")
     assert {"fused", "foreach"} <= proposed("two_optimizers.py")
-    accumulates = proposed("plain_loop.py", "-b4", "--accumulate", "4")
+    accumulates = proposed("plain_loop.py", "--lr", "0.01", "--accumulate", "2")
     assert {"larger_micro_batches"} == {"larger_micro_batches", "gradient_accumulation_steps"} & accumulates
     assert "larger_micro_batches" not in proposed(*PLAIN) | proposed(*TRAINER)
     assert "larger_batches" in proposed("draws_batches.py") & proposed(*PLAIN) & proposed("distils.py")

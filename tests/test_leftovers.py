@@ -127,7 +127,7 @@ def test_a_diagnosis_ends_when_it_is_told_to(
     assert [] == made(tmp_path / "tmp")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=EXHAUSTIVE)])
 def test_a_plain_python_that_measures_ends_when_it_is_told_to(
     number: signal.Signals,
     run: Callable[..., subprocess.Popen[str]],

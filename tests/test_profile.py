@@ -350,8 +350,9 @@ def test_time_in_python_is_seen_as_that_of_an_operator(
 ) -> None:
     """A thread alone gets the interpreter late, and least where it is let go of for moments: Python is seen less.
 
-    The second best of five looks counts, since something else may keep the cores busy in the others. Beside processes
-    that keep both cores busy, shares were off by up to 0.14 in all five, and by less than 0.1 where nothing else ran.
+    The second best of five looks at the most counts, since something else may keep the cores busy in the others. Beside
+    processes that keep both cores busy, shares were off by up to 0.14 in all five, and by less than 0.1 where nothing
+    else ran.
     """
     off: list[float] = []
 
@@ -366,7 +367,7 @@ def test_time_in_python_is_seen_as_that_of_an_operator(
         seen = sum(p.share for p in places.stop(["other"]) if p.where.endswith(f" in {code.__name__}"))
         off.append(abs(seen - spent[code.__name__] / sum(spent.values())))
 
-    for _ in range(5):
+    while sum(each <= near for each in off) < 2 and len(off) < 5:
         run(look)
 
     assert sorted(off)[1] <= near

@@ -72,6 +72,20 @@ def cluster(budget: Budget, tmp_path: Path, said: list[str]) -> Iterator[SlurmMe
         yield measurer
 
 
+@pytest.fixture(scope="module")
+def said_of_job() -> list[str]:
+    """What the measurer of one job says to its user."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def job(budget: Budget, tmp_path_factory: pytest.TempPathFactory, said_of_job: list[str]) -> Iterator[SlurmMeasurer]:
+    """A measurer whose one job serves several tests: to start one takes ten seconds."""
+    folder = tmp_path_factory.mktemp("investigation")
+    with SlurmMeasurer(Slurm(cluster="local"), budget, folder, tell=said_of_job.append) as measurer:
+        yield measurer
+
+
 def request(baseline: Arm, treatment: Arm, pairs: int) -> ComparisonRequest:
     return ComparisonRequest(baseline=baseline, treatment=treatment, stop=StopRule(max_pairs=pairs, looks=()))
 
@@ -83,18 +97,38 @@ def starts(measurer: SlurmMeasurer) -> dict[str, int]:
     return {start.name: start.pid for start in every}
 
 
-def test_a_comparison_is_measured_by_a_job(cluster: SlurmMeasurer, arm: Make, said: list[str]) -> None:
+def test_a_comparison_is_measured_by_a_job(job: SlurmMeasurer, arm: Make, said_of_job: list[str]) -> None:
     """Its record is that of a local measurer, and says the node. Its pairs are told while it is measured."""
     told: list[int] = []
-    environment = cluster.describe()
-    record = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=3, tell=lambda pairs: told.append(len(pairs)))
+    environment = job.describe()
+    record = compare(job, arm(w.Tiny), arm(w.Twin), pairs=3, tell=lambda pairs: told.append(len(pairs)))
 
     assert (Status.OK, Status.OK, 3) == (record.baseline.status, record.treatment.status, len(record.pairs))
     assert os.uname().nodename == record.node
     assert environment.determinants == record.environment.determinants
     assert sorted(told) == told
-    assert cluster.steps > 0 < cluster.measured_seconds
-    assert [f"measures on node {record.node}" in line for line in said] == [True]
+    assert job.steps > 0 < job.measured_seconds
+    assert [f"measures on node {record.node}" in line for line in said_of_job] == [True]
+
+
+def test_an_error_on_a_node_fails_what_it_had_and_no_more(job: SlurmMeasurer, arm: Make, tmp_path: Path) -> None:
+    """As a full disk does: the records hold the error, and the job measures the next comparison."""
+    job.describe()
+    (started,) = starts(job)
+    logs = job.folder / "records" / "logs" / started
+    with contextlib.suppress(FileNotFoundError):
+        logs.rename(tmp_path / "aside")
+    logs.touch()  # a file is in the way of its logs
+    failed = compare(job, arm(w.Tiny), arm(w.Twin), pairs=1)
+    logs.unlink()
+    after = compare(job, arm(w.Tiny), arm(w.Twin), pairs=1)
+
+    assert (Status.CRASHED, []) == (failed.treatment.status, failed.pairs)
+    assert failed.treatment.reason.startswith("FileExistsError: ")
+    assert failed.treatment.reason.endswith(f"(on node {after.node})")
+    assert "measure/local.py" in failed.treatment.log_tail  # the log says where it came from
+    assert (Status.OK, 1) == (after.treatment.status, len(after.pairs))
+    assert {started} == starts(job).keys()
 
 
 @pytest.mark.exhaustive
@@ -116,44 +150,24 @@ def test_comparisons_are_spread_over_jobs(cluster: SlurmMeasurer, arm: Make) -> 
 
 
 @pytest.mark.exhaustive
-def test_a_job_that_dies_fails_what_it_had(cluster: SlurmMeasurer, arm: Make, alive: Alive) -> None:
+def test_a_job_that_dies_fails_what_it_had(job: SlurmMeasurer, arm: Make, alive: Alive) -> None:
     """The record says why and where the log is, nothing of the job is left, and the next request finds a new job."""
 
     def kill(pairs: Sequence[Pair]) -> None:
         if pairs and not killed:
-            killed.extend(descendants(*starts(cluster).values()))
-            for pid in starts(cluster).values():
+            killed.extend(descendants(*starts(job).values()))
+            for pid in starts(job).values():
                 os.kill(pid, signal.SIGKILL)
 
     killed: list[int] = []
-    died = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=10**6, tell=kill)
-    after = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=3)
+    died = compare(job, arm(w.Tiny), arm(w.Twin), pairs=10**6, tell=kill)
+    after = compare(job, arm(w.Tiny), arm(w.Twin), pairs=3)
 
     assert (Status.CRASHED, Status.CRASHED, []) == (died.baseline.status, died.treatment.status, died.pairs)
     assert "ended" in died.baseline.reason
-    assert (cluster.folder / "records" / "logs" / died.baseline.log).is_file()
+    assert (job.folder / "records" / "logs" / died.baseline.log).is_file()
     assert wait(lambda: not alive(killed))
     assert (Status.OK, 3) == (after.treatment.status, len(after.pairs))
-
-
-def test_an_error_on_a_node_fails_what_it_had_and_no_more(cluster: SlurmMeasurer, arm: Make) -> None:
-    """As a full disk does: the records hold the error, and the job measures the next comparison."""
-    cluster.describe()
-    (started,) = starts(cluster)
-    logs = cluster.folder / "records" / "logs" / started
-    with contextlib.suppress(FileNotFoundError):
-        logs.rmdir()
-    logs.touch()  # a file is in the way of its logs
-    failed = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=1)
-    logs.unlink()
-    after = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=1)
-
-    assert (Status.CRASHED, []) == (failed.treatment.status, failed.pairs)
-    assert failed.treatment.reason.startswith("FileExistsError: ")
-    assert failed.treatment.reason.endswith(f"(on node {after.node})")
-    assert "measure/local.py" in failed.treatment.log_tail  # the log says where it came from
-    assert (Status.OK, 1) == (after.treatment.status, len(after.pairs))
-    assert {started} == starts(cluster).keys()
 
 
 def test_a_job_whose_node_does_not_see_the_folder_is_done_without(

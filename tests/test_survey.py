@@ -31,28 +31,28 @@ pytestmark = pytest.mark.trials
 
 EXHAUSTIVE = pytest.mark.exhaustive
 
+PLAIN = ("plain_loop.py", "--lr", "0.01", "--accumulate", "2")
+
 NOTHING = Command(words=["python"], python="python", arguments=[], folder=".")
 
 Look = Callable[..., SurveyRecord]
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Look:
-    """Surveys a program in a copy of its folder."""
+def look(seen: Look) -> Look:
+    """Surveys a program, at whose objects all looks go well."""
 
-    def made(name: str, *arguments: str, **order: float) -> SurveyRecord:
-        shutil.copy(PROGRAMS / name, tmp_path)
-        command = resolve([sys.executable, name, *arguments], tmp_path, os.environ)
-        seen = survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
-        assert UNSEEN not in seen.output
-        return seen
+    def made(*arguments: str, **order: float) -> SurveyRecord:
+        found = seen(*arguments, **order)
+        assert UNSEEN not in found.output
+        return found
 
     return made
 
 
 def test_two_programs_of_one_name_have_a_folder_each(look: Look, tmp_path: Path) -> None:
     """Most training scripts are called train.py; the reports of one are not lost to another one's."""
-    seen, outputs = look("plain_loop.py"), tmp_path / "outputs"
+    seen, outputs = look(*PLAIN), tmp_path / "outputs"
     elsewhere = replace(seen, command=replace(seen.command, folder="/another"))
     own, other = (write(one, folder_for(one.command, outputs)) for one in (seen, elsewhere))
 
@@ -73,7 +73,7 @@ def line(name: str, text: str) -> int:
 
 def test_a_plain_loop_is_surveyed(look: Look) -> None:
     """Its loaders with their places, the one that trains, model, optimizer, options, and the work of a step."""
-    seen = look("plain_loop.py", "--lr", "0.01", "--accumulate", "2")
+    seen = look(*PLAIN)
     loaders, (optimizer,) = of(seen, "loader"), of(seen, "optimizer")
     trains = loaders[seen.training["loader"]]
 
@@ -132,7 +132,7 @@ def test_a_librarys_own_loader_and_update_are_told(look: Look, tmp_path: Path) -
     assert loader["place"]["line"] == line("own_library.py", "in _SingleProcessDataLoaderIter(")
     assert any(row.startswith("loader ") and "OwnLoader(num_workers=0)" in row for row in said)
     assert any(row.startswith("optimizer ") and "none of PyTorch's" in row for row in said)
-    assert not any("none of PyTorch's" in row for row in lines(look("plain_loop.py")))
+    assert not any("none of PyTorch's" in row for row in lines(look(*PLAIN)))
 
     settings = load(write(seen, tmp_path / "out")).settings
     (problem,) = check_levels(override(settings, {"data_loading": {"dataloader_num_workers": [1]}}), "train.yaml")
@@ -244,9 +244,9 @@ def test_a_compiled_function_that_calls_the_model_is_a_forward_pass(tmp_path: Pa
 
 
 @pytest.mark.parametrize("program", ["with_trainer.py", "with_accelerate.py"])
-def test_libraries_that_train_are_surveyed(program: str, look: Look, tmp_path: Path) -> None:
+def test_libraries_that_train_are_surveyed(program: str, look: Look) -> None:
     """Trainer and accelerate: two micro-batches a step, and the loader that feeds the training stands in user code."""
-    seen = look(program, str(tmp_path / "out"))
+    seen = look(program, *(["out"] if program == "with_trainer.py" else []))
 
     assert seen.training["micro_batches"] == 2
     assert seen.training["loader"] is not None
@@ -334,8 +334,13 @@ def test_each_model_that_is_trained_is_told(look: Look) -> None:
     assert ["Linear: 40 parameters", "Linear: 9 parameters"] == [text.split(None, 1)[1].split(",")[0] for text in told]
 
 
-DISTILLED = """
+SLOW_PATH = "The fast path is not available because one of the required library is not installed."
+
+DISTILLED = f"""
 import torch
+print("all is well")
+for _ in range(3):
+    print({SLOW_PATH!r})
 teacher, student = torch.nn.Linear(4, 64), torch.nn.Linear(4, 64, bias=False)
 optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
 for _ in range(40):
@@ -346,27 +351,27 @@ for _ in range(40):
 """
 
 
-def test_a_teacher_is_not_said_to_be_trained(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def distilled(tmp_path_factory: pytest.TempPathFactory) -> SurveyRecord:
+    """A student learns from a teacher, and a library tells of a slow path."""
+    folder = tmp_path_factory.mktemp("distilled")
+    (folder / "distilled.py").write_text(DISTILLED)
+    command = resolve([sys.executable, "distilled.py"], folder, os.environ)
+    return survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+
+
+def test_a_teacher_is_not_said_to_be_trained(distilled: SurveyRecord) -> None:
     """Its weights could have gradients, and no optimizer has them."""
-    (tmp_path / "distilled.py").write_text(DISTILLED)
-    command = resolve([sys.executable, "distilled.py"], tmp_path, os.environ)
-    told = [
-        text for text in lines(survey(command, SurveyOrder(startup=120, seconds=60), os.environ)) if "model" in text
-    ]
+    told = [text for text in lines(distilled) if "model" in text]
 
     assert ["320 parameters, 0 of them trained" in told[0], "256 parameters, 256 of them trained" in told[1]] == [
         True
     ] * 2
 
 
-def test_what_a_library_says_of_a_slow_path_is_told(look: Look, tmp_path: Path) -> None:
+def test_what_a_library_says_of_a_slow_path_is_told(distilled: SurveyRecord) -> None:
     """With the words of the library, once."""
-    warning = "The fast path is not available because one of the required library is not installed."
-    plain = (PROGRAMS / "tuples.py").read_text(encoding="utf-8")
-    (tmp_path / "warns.py").write_text(f"print('all is well')\nfor _ in range(3):\n    print({warning!r})\n{plain}")
-    seen = survey(resolve([sys.executable, "warns.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
-
-    assert seen.warned == [warning]
+    assert distilled.warned == [SLOW_PATH]
 
 
 @pytest.mark.parametrize(
