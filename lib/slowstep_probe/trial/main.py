@@ -360,7 +360,9 @@ class Trial:
         warm_up_profiler()
         self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
         clock, tape = self.probe.clock, self.probe.tape
-        self.profiling = (Profiling(self.device, request.steps, clock.synchronize, lambda: tape.phase), request)
+        alone = not self.together
+        profiling = Profiling(self.device, request.steps, clock.synchronize, lambda: tape.phase, alone)
+        self.profiling = (profiling, request)
         self._begin(Run(steps=request.after_looks))
         return True
 

@@ -23,6 +23,8 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from slowstep_probe.measured import Operator, ProfileRecord
+from slowstep_probe.probe.graphs import any_made
+from slowstep_probe.trial.computed_again import ComputedAgain
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
 from slowstep_probe.trial.moves import moves
@@ -50,6 +52,10 @@ EVENTS_AT_MOST, UNREADABLE = 300_000, 600_000
 """The events beyond which fewer steps are profiled, and those of one step that are not read at all. Reading 300,000
 takes some ten seconds."""
 
+SMALL_STEP, SHORT_STEP = 100_000, 5.0
+"""The most events of a step, and its longest time in seconds, that is looked at by the values of its operators. That
+takes some 20 us for each of them."""
+
 
 K = TypeVar("K")
 
@@ -62,9 +68,20 @@ class Profiling:
 
     Between the two goes one step without it. What the program has open as the first one ends (`record_function`, of a
     step or less) would else end in a profiler that did not see it begin.
+
+    In steps after these it is looked at what computes the same again (`ComputedAgain`). That is done on a CPU, where a
+    call of an operator takes as long as its work, in a program that has compiled nothing and trains `alone`, without
+    other ranks.
     """
 
-    def __init__(self, device: str, most: int, synchronize: Callable[[], None], phase: Callable[[], str]):
+    def __init__(
+        self,
+        device: str,
+        most: int,
+        synchronize: Callable[[], None],
+        phase: Callable[[], str],
+        alone: bool = True,
+    ):
         """Begin. `most` is the most profiled steps, and `synchronize` waits for the device."""
         self.on_device, self.steps, self.seconds = device == "cuda", 0, 0.0
         self.failed = ""
@@ -73,6 +90,7 @@ class Profiling:
         """True if it needs no further step."""
         self._most, self._synchronize = most, synchronize
         self._calls, self._ended = ModuleCalls(phase, self.on_device), list[tuple[int, int]]()
+        self._again, self._by_values = ComputedAgain(phase), alone and not self.on_device
         self._then = self._count
         self._start()
 
@@ -96,6 +114,7 @@ class Profiling:
             self._fail(f"one step has {events:,} events, too many to be read")
             return
         self._most = max(1, min(self._most, EVENTS_AT_MOST // max(1, events)))
+        self._by_values &= events <= SMALL_STEP
         self._then = self._go_on
 
     def _go_on(self) -> None:
@@ -108,24 +127,40 @@ class Profiling:
         self._start()
 
     def _note(self) -> None:
-        """Note that a profiled step has ended, in the trace and by this process's clock. The last one ends it."""
+        """Note that a profiled step has ended, in the trace and by this process's clock."""
         with record_function("slowstep"):  # what is entered for the first time in a while takes some 50 us
             pass
         before = time.perf_counter_ns()
         with record_function(ANNOTATION + STEP_ENDS):
             self._ended.append((before, time.perf_counter_ns()))
-        if len(self._ended) == self._most:
+        if len(self._ended) == self._most and self._profiled():
+            if self._by_values and self.seconds / self.steps <= SHORT_STEP and not any_made():
+                self._then = self._look
+                self._again.begin()
+            else:
+                self.ended = True
+
+    def _profiled(self) -> bool:
+        """End the profiled steps, and return whether there is something to read."""
+        self._synchronize()
+        self.steps, self.seconds = len(self._ended), time.perf_counter() - self._began
+        if not self._stopped():
+            return False
+        self._calls.stop()
+        return True
+
+    def _look(self) -> None:
+        """Count a step whose operators were looked at by their values."""
+        if not self._again.step_ends():
             self.end()
 
     def end(self) -> None:
-        """Profile no further steps."""
-        if self.ended:
-            return
-        self._synchronize()
-        self.steps, self.seconds = len(self._ended), time.perf_counter() - self._began
-        if self._stopped():
+        """Look at no further steps."""
+        if not self.ended:
+            if self._then != self._look:
+                self._profiled()
+            self._again.end()
             self.ended = True
-            self._calls.stop()
 
     def _stopped(self) -> bool:
         """Stop the profiler, and return True; False if one of the program's own, which runs alone, has ended it."""
@@ -170,6 +205,7 @@ class Profiling:
             earlier=through_earlier_steps(self._host_events, self._part, steps, self._own),
             written_out=written_out(self._host_events, self._part, steps, self._own),
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
+            again={line: steps * seconds for line, seconds in self._again.seconds().items()},
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
