@@ -715,7 +715,7 @@ def test_what_is_computed_again_is_lost_as_far_as_that_is_certain() -> None:
 
     assert (found.phase, found.share.mean, found.share.lower) == ("forward", pytest.approx(0.3), pytest.approx(0.2))
     assert "net.py:13, 15 in normalise 30 %" in cause.headline
-    assert "compute the same" in cause.text
+    assert "computes from the same values" in cause.text
     little = replace(known, again={line: seconds / 6 for line, seconds in lines.items()})
     assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=little), MINIMUM)
 

@@ -152,7 +152,7 @@ def _again(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) ->
     known = sum(line.share for line in lines)
     if known < least:
         return
-    why = "operators get values there that they got before, in the same step or in an earlier one, and compute the same"
+    why = "it computes from the same values what the same step, or an earlier one, has computed before"
     share = _from_profile(known, facts.shares[phase], profile)
     yield Suspect(phase=phase, share=share, why=why, **largest(lines), comparable=False)
 
