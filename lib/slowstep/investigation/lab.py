@@ -45,6 +45,10 @@ PLAN = "plan"
 Watch = Callable[[Progress], None]
 """A function that is told the progress of a comparison."""
 
+LATE_PROFILE = 3
+"""The multiple of the seconds kept for the profile that it may take where the minutes are over. Where a busy machine
+has used them up, a launch lasts longer than the first one did."""
+
 
 class Lab(Shown):
     """The investigation as one notebook uses it: its evidence, and a measurer, or None if records are only read."""
@@ -156,7 +160,7 @@ class Lab(Shown):
         left = self._left(minutes.OF_BASELINE)
         if what.record_type is ObservationRecord:
             return left - self._for_first_profile
-        return max(left, self._for_first_profile) if what.record_type is ProfileRecord else left
+        return max(left, LATE_PROFILE * self._for_first_profile) if what.record_type is ProfileRecord else left
 
     @property
     def _launch_seconds(self) -> float:

@@ -89,6 +89,8 @@ class Profiling:
         self.ended = False
         """True if it needs no further step."""
         self._most, self._synchronize = most, synchronize
+        self._waited = list[float]()
+        """The seconds for which this thread had waited for a core, as the profiled steps began and as each ended."""
         self._calls, self._ended = ModuleCalls(phase, self.on_device), list[tuple[int, int]]()
         self._again, self._by_values = ComputedAgain(phase), alone and not self.on_device
         self._then = self._count
@@ -123,11 +125,13 @@ class Profiling:
             self._fail(PROFILES_ITSELF)
             return
         self._calls.forget()
+        self._waited = [waited_for_core()]
         self._then = self._note
         self._start()
 
     def _note(self) -> None:
         """Note that a profiled step has ended, in the trace and by this process's clock."""
+        self._waited.append(waited_for_core())
         with record_function("slowstep"):  # what is entered for the first time in a while takes some 50 us
             pass
         before = time.perf_counter_ns()
@@ -241,7 +245,10 @@ class Profiling:
         return dict(found)
 
     def _pauses(self, steps: int) -> dict[str, float]:
-        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps."""
+        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps.
+
+        What other processes may have made is none: the time for which this thread waited for a core.
+        """
         phases, found = self._phase_at, defaultdict[str, Counter[int]](Counter)
         spans = list(_spans(self._on_host))
         for _, begin, end in (s for s in self._stretches if s[0] == "all"):
@@ -249,7 +256,11 @@ class Profiling:
             for (_, a), (b, _) in pairwise(stretches):
                 if 1e-6 * (b - a) > PAUSE:
                     found[phases((a + b) / 2)][self._step_at((a + b) / 2)] += 1e-6 * (b - a)
-        of_most = {phase: of_most_steps(times, steps) for phase, times in found.items()}
+        waited = [after - before for before, after in pairwise(self._waited)]
+        of_most = {
+            phase: of_most_steps({step: max(0.0, times[step] - waited[step]) for step in range(steps)}, steps)
+            for phase, times in found.items()
+        }
         return {phase: seconds for phase, seconds in of_most.items() if seconds > 0}
 
     def _part(self, event: Any) -> tuple[str, int]:
@@ -376,6 +387,14 @@ def _garbage_left() -> Iterator[None]:
     finally:
         if searched:
             gc.enable()
+
+
+def waited_for_core() -> float:
+    """Return the seconds for which this thread was ready to run and had no core; 0 where the kernel does not tell."""
+    try:
+        return 1e-9 * int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _spans(events: Iterable[Any]) -> Iterable[tuple[float, float]]:

@@ -152,9 +152,10 @@ def _again(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) ->
     known = sum(line.share for line in lines)
     if known < least:
         return
+    named = [line for line in lines if line.share >= NAMED * least] or lines
     why = "it computes from the same values what the same step, or an earlier one, has computed before"
     share = _from_profile(known, facts.shares[phase], profile)
-    yield Suspect(phase=phase, share=share, why=why, **largest(lines), comparable=False)
+    yield Suspect(phase=phase, share=share, why=why, **largest(named), comparable=False)
 
 
 def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
