@@ -17,7 +17,7 @@ from simulated import SHARES, block, pairs, record, steps_of
 from slowstep.batch.cleanup import forget_unfinished
 from slowstep.batch.measuring import Concluded
 from slowstep.batch.measuring import measured as measured_whole
-from slowstep.factors import Contrast, comparison_family
+from slowstep.factors import Arm, Contrast, comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.asked import sections_asked
@@ -31,7 +31,7 @@ from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, Steps, identity
+from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Steps, identity
 from slowstep.settings import Loaded, Settings, override
 from slowstep.settings.sections import TESTED
 
@@ -481,6 +481,26 @@ def test_no_more_time_is_told_than_the_minutes_leave(
     lab.measurer.deadline = time.monotonic() + 10
 
     assert lab._most_left(pairs, 20, elapsed) == pytest.approx(left, rel=0.01)
+
+
+def test_the_profile_has_time_of_its_own_where_the_rest_of_the_baseline_took_all(opened: Callable[..., Lab]) -> None:
+    """It names the lines, and an answer without them is worth little. Observing ends with the minutes."""
+    left: dict[str, float] = {}
+
+    class Watched(SimulatedMeasurer):
+        def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
+            left["observing"] = self.deadline - time.monotonic()
+            return super().observe(arm, steps, seconds)
+
+        def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
+            left["profile"] = self.deadline - time.monotonic()
+            return super().profile(arm, trace, start)
+
+    lab = opened(lambda name, purpose: 0.0, minutes=1e-6)
+    lab.measurer = Watched(lab.measurer.truth, lab.settings.budget)
+    _ = lab.baseline
+
+    assert left["observing"] < 0 < left["profile"]
 
 
 def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> None:

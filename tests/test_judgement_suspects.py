@@ -706,6 +706,20 @@ def test_attention_that_is_written_out_is_one_loss_forth_and_back(lines: dict[st
     assert not suspects(replace(steps, observed={"attn_implementation": "eager"}), MINIMUM)
 
 
+def test_what_is_computed_again_is_lost_as_far_as_that_is_certain() -> None:
+    """The profile knows its share within a factor of 1.5, and little of it is no cause."""
+    lines = {"net.py:13 in normalise": 0.2, "net.py:15 in normalise": 0.1}
+    known = replace(profiled(places={"forward": {"net.py:20 in forward": 0.4}}), again=lines)
+    (found,) = suspects(facts(HEALTHY | {"forward": 0.5}, profile=known), MINIMUM)
+    (cause,) = causes([], [found], MINIMUM)
+
+    assert (found.phase, found.share.mean, found.share.lower) == ("forward", pytest.approx(0.3), pytest.approx(0.2))
+    assert "net.py:13, 15 in normalise 30 %" in cause.headline
+    assert "computes from the same values" in cause.text
+    little = replace(known, again={line: seconds / 6 for line, seconds in lines.items()})
+    assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=little), MINIMUM)
+
+
 def test_what_is_moved_forth_and_back_is_one_loss() -> None:
     """Columns of windows are laid out, and their gradients put back."""
     known = profiled(places={"forward": {"net.py:13 in forward": 0.3}})

@@ -8,11 +8,12 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -162,6 +163,36 @@ def test_a_device_of_which_nothing_is_seen_is_not_called_idle(tmp_path: Path) ->
 
     assert record.failed == profiling_module.NO_KERNEL
     assert record.operators == []
+
+
+@pytest.fixture
+def busy_core() -> Iterator[None]:
+    """Has this thread share its only core with another process."""
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(own)})
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
+        os.sched_setaffinity(0, own)
+
+
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_what_other_processes_take_of_a_core_is_no_pause(sleeps: bool, busy_core: None, tmp_path: Path) -> None:
+    """Between two operators a thread may wait for its core. A sleep of its own is a pause."""
+    profiling = Profiling(HostClock(), 3, phase=lambda: "other")
+    while not profiling.ended:
+        for _ in range(100):
+            sum(range(5000))  # most of the time no operator runs, and never for long
+            torch.ones(1)
+        if sleeps:
+            time.sleep(1.0)
+        profiling.step_ends()
+    record = profiling.read(tmp_path / "trace.json.gz")
+
+    assert (sum(record.pauses.values()) > 0.1 * record.seconds) is sleeps
 
 
 @pytest.mark.parametrize(("stands", "line"), [(0, 10), (4, 11), (6, 11), (8, 12), (10, 12)])

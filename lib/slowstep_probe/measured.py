@@ -37,6 +37,9 @@ OWN_EXCHANGE = "own"
 LARGEST = 1e12
 """A limit that no number of steps or of seconds reaches: it is 30 thousand years. NaN is refused by it, too."""
 
+VALUES_KNOWN, VALUES_COUNTED = 1, 2
+"""The steps whose operators are looked at by their values: the first ones only show which values there are."""
+
 ATTENTION, PRODUCT = "attention", "product"
 """What a program may write out by single operators though PyTorch has one for it."""
 
@@ -304,6 +307,8 @@ class ProfileRecord:
     moves: dict[str, list[Operator]] = field(default_factory=dict)
     """The largest operators of each phase that only move numbers, each with what called it: `aten::copy_ in
     aten::matmul`."""
+    again: dict[str, float] = field(default_factory=dict)
+    """Seconds of the forward pass, at each line of the user's own, in operators that compute the same again."""
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
     start: int = 0

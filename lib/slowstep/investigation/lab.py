@@ -45,6 +45,10 @@ PLAN = "plan"
 Watch = Callable[[Progress], None]
 """A function that is told the progress of a comparison."""
 
+LATE_PROFILE = 3
+"""The multiple of the seconds kept for the profile that it may take where the minutes are over. Where a busy machine
+has used them up, a launch lasts longer than the first one did."""
+
 
 class Lab(Shown):
     """The investigation as one notebook uses it: its evidence, and a measurer, or None if records are only read."""
@@ -144,10 +148,19 @@ class Lab(Shown):
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         if self.measurer is not None:
             for what in self.evidence.missing_of_baseline():
-                kept = self._for_first_profile if what.record_type is ObservationRecord else 0.0
-                self.measurer.deadline = time.monotonic() + self._left(minutes.OF_BASELINE) - kept
+                self.measurer.deadline = time.monotonic() + self._left_for(what)
                 self.have(what)
         return self.evidence.baseline
+
+    def _left_for(self, what: Needed[Any]) -> float:
+        """Return the seconds that a record of the baseline may take.
+
+        The profile has its own in any case: without lines an answer is worth little, however long the rest took.
+        """
+        left = self._left(minutes.OF_BASELINE)
+        if what.record_type is ObservationRecord:
+            return left - self._for_first_profile
+        return max(left, LATE_PROFILE * self._for_first_profile) if what.record_type is ProfileRecord else left
 
     @property
     def _launch_seconds(self) -> float:
@@ -156,7 +169,7 @@ class Lab(Shown):
 
     @property
     def _for_first_profile(self) -> float:
-        """The seconds that observing leaves for the profile, which names the lines: a launch, and twice its looks."""
+        """The seconds that are kept for the profile, which names the lines: a launch, and twice its looks."""
         return self._launch_seconds + 2 * LOOKED_AT_SECONDS
 
     @property

@@ -124,6 +124,12 @@ def memory_moves(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     return [ProfileShare(what=o.name, share=o.seconds / profile.seconds) for o in profile.moves.get(phase, ())]
 
 
+def computed_again(profile: ProfileRecord) -> list[ProfileShare]:
+    """Return the lines whose operators compute the same again in the forward pass, largest first."""
+    lines = [ProfileShare(what=line, share=seconds / profile.seconds) for line, seconds in profile.again.items()]
+    return sorted(lines, key=lambda line: -line.share)
+
+
 def lines_of_moves(profile: ProfileRecord, phase: str) -> list[str]:
     """Return the lines of a phase that may move the numbers, as `_lines_of` does."""
     return _lines_of(profile, phase, sum(part.share for part in memory_moves(profile, phase)))

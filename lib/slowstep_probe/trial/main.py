@@ -366,7 +366,8 @@ class Trial:
             return False
         warm_up_profiler()
         self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
-        self.profiling = (Profiling(self.probe.clock, request.steps, lambda: tape.phase), request)
+        tape, alone = self.probe.tape, not self.together
+        self.profiling = (Profiling(self.probe.clock, request.steps, lambda: tape.phase, alone), request)
         self._begin(Run(steps=request.after_looks))
         return True
 

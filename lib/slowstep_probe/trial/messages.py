@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowstep_probe.changing.intervention import Intervention
-from slowstep_probe.measured import Block, Memory, ProfileRecord, Status, Steps
+from slowstep_probe.measured import (
+    VALUES_COUNTED,
+    VALUES_KNOWN,
+    Block,
+    Memory,
+    ProfileRecord,
+    Status,
+    Steps,
+)
 from slowstep_probe.plain import from_plain, to_plain
 from slowstep_probe.program import Program
 from slowstep_probe.ranks.rank import Group
@@ -86,8 +94,11 @@ class Profile:
 
     @property
     def after_looks(self) -> int:
-        """The most steps that are trained after the `looks`: one to count, one without a profiler, and the profiled."""
-        return 2 + self.steps
+        """The most steps that are trained after the `looks`.
+
+        One is to count, one goes without a profiler, then come the profiled, and those whose values are looked at.
+        """
+        return 2 + self.steps + VALUES_KNOWN + VALUES_COUNTED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from slowstep_probe.measured import Operator, ProfileRecord, no_profile
 from slowstep_probe.probe.clock import Clock
+from slowstep_probe.probe.graphs import any_made
+from slowstep_probe.trial.computed_again import ComputedAgain
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
 from slowstep_probe.trial.moves import moves
@@ -57,6 +59,10 @@ EVENTS_AT_MOST, UNREADABLE = 300_000, 600_000
 """The events beyond which fewer steps are profiled, and those of one step that are not read at all. Reading 300,000
 takes some ten seconds."""
 
+SMALL_STEP, SHORT_STEP = 100_000, 5.0
+"""The most events of a step, and its longest time in seconds, that is looked at by the values of its operators. That
+takes some 20 us for each of them."""
+
 
 K = TypeVar("K")
 
@@ -69,9 +75,13 @@ class Profiling:
 
     Between the two goes one step without it. What the program has open as the first one ends (`record_function`, of a
     step or less) would else end in a profiler that did not see it begin.
+
+    In steps after these it is looked at what computes the same again (`ComputedAgain`). That is done on a CPU, where a
+    call of an operator takes as long as its work, in a program that has compiled nothing and trains `alone`, without
+    other ranks.
     """
 
-    def __init__(self, clock: Clock, most: int, phase: Callable[[], str]):
+    def __init__(self, clock: Clock, most: int, phase: Callable[[], str], alone: bool = True):
         """Begin. `most` is the most profiled steps, and `clock` is the training's.
 
         Its time is that of the profiled steps: a device may still be at what was launched before they began, which the
@@ -83,7 +93,10 @@ class Profiling:
         self.ended = False
         """True if it needs no further step."""
         self._most, self._clock = most, clock
+        self._waited = list[float]()
+        """The seconds for which this thread had waited for a core, as the profiled steps began and as each ended."""
         self._calls, self._ended = ModuleCalls(phase, self.on_device), list[tuple[int, int]]()
+        self._again, self._by_values = ComputedAgain(phase), alone and not self.on_device
         self._then = self._count
         self._start()
 
@@ -107,6 +120,7 @@ class Profiling:
             self._fail(f"one step has {events:,} events, too many to be read")
             return
         self._most = max(1, min(self._most, EVENTS_AT_MOST // max(1, events)))
+        self._by_values &= events <= SMALL_STEP
         self._then = self._go_on
 
     def _go_on(self) -> None:
@@ -115,28 +129,46 @@ class Profiling:
             self._fail(PROFILES_ITSELF)
             return
         self._calls.forget()
+        self._waited = [waited_for_core()]
         self._then = self._note
         self._start()
 
     def _note(self) -> None:
-        """Note that a profiled step has ended, in the trace and by this process's clock. The last one ends it."""
+        """Note that a profiled step has ended, in the trace and by this process's clock."""
+        self._waited.append(waited_for_core())
         with record_function("slowstep"):  # what is entered for the first time in a while takes some 50 us
             pass
         before = time.perf_counter_ns()
         with record_function(ANNOTATION + STEP_ENDS):
             self._ended.append((before, time.perf_counter_ns()))
-        if len(self._ended) == self._most:
+        if len(self._ended) == self._most and self._profiled():
+            if self._by_values and self.seconds / self.steps <= SHORT_STEP and not any_made():
+                self._then = self._look
+                self._again.begin()
+            else:
+                self.ended = True
+
+    def _profiled(self) -> bool:
+        """End the profiled steps, and return whether there is something to read."""
+        ended = self._clock.ended(self._clock.mark())
+        self.steps, self.seconds = len(self._ended), sum(self._clock.gaps([self._began, ended]))
+        if not self._stopped():
+            return False
+        self._calls.stop()
+        return True
+
+    def _look(self) -> None:
+        """Count a step whose operators were looked at by their values."""
+        if not self._again.step_ends():
             self.end()
 
     def end(self) -> None:
-        """Profile no further steps."""
-        if self.ended:
-            return
-        ended = self._clock.ended(self._clock.mark())
-        self.steps, self.seconds = len(self._ended), sum(self._clock.gaps([self._began, ended]))
-        if self._stopped():
+        """Look at no further steps."""
+        if not self.ended:
+            if self._then != self._look:
+                self._profiled()
+            self._again.end()
             self.ended = True
-            self._calls.stop()
 
     def _stopped(self) -> bool:
         """Stop the profiler, and return True; False if one of the program's own, which runs alone, has ended it."""
@@ -183,6 +215,7 @@ class Profiling:
             earlier=through_earlier_steps(self._host_events, self._part, steps, self._own),
             written_out=written_out(self._host_events, self._part, steps, self._own),
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
+            again={line: steps * seconds for line, seconds in self._again.seconds().items()},
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
@@ -218,7 +251,10 @@ class Profiling:
         return dict(found)
 
     def _pauses(self, steps: int) -> dict[str, float]:
-        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps."""
+        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps.
+
+        What other processes may have made is none: the time for which this thread waited for a core.
+        """
         phases, found = self._phase_at, defaultdict[str, Counter[int]](Counter)
         spans = list(_spans(self._on_host))
         for _, begin, end in (s for s in self._stretches if s[0] == "all"):
@@ -226,7 +262,11 @@ class Profiling:
             for (_, a), (b, _) in pairwise(stretches):
                 if 1e-6 * (b - a) > PAUSE:
                     found[phases((a + b) / 2)][self._step_at((a + b) / 2)] += 1e-6 * (b - a)
-        of_most = {phase: of_most_steps(times, steps) for phase, times in found.items()}
+        waited = [after - before for before, after in pairwise(self._waited)]
+        of_most = {
+            phase: of_most_steps({step: max(0.0, times[step] - waited[step]) for step in range(steps)}, steps)
+            for phase, times in found.items()
+        }
         return {phase: seconds for phase, seconds in of_most.items() if seconds > 0}
 
     def _part(self, event: Any) -> tuple[str, int]:
@@ -353,6 +393,14 @@ def _garbage_left() -> Iterator[None]:
     finally:
         if searched:
             gc.enable()
+
+
+def waited_for_core() -> float:
+    """Return the seconds for which this thread was ready to run and had no core; 0 where the kernel does not tell."""
+    try:
+        return 1e-9 * int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _spans(events: Iterable[Any]) -> Iterable[tuple[float, float]]:

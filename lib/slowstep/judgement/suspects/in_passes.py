@@ -9,6 +9,7 @@ from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.judgement.operators import (
     ProfileShare,
     beside,
+    computed_again,
     line_of_loop,
     lines_of_moves,
     lines_of_written_out,
@@ -145,6 +146,18 @@ def _through_earlier_steps(facts: RunFacts, profile: ProfileRecord, phase: str, 
     )
 
 
+def _again(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
+    """Yield the suspect of operators in the forward pass that compute what they have computed before."""
+    lines = computed_again(profile) if phase == PASSES[0] else []
+    known = sum(line.share for line in lines)
+    if known < least:
+        return
+    named = [line for line in lines if line.share >= NAMED * least] or lines
+    why = "it computes from the same values what the same step, or an earlier one, has computed before"
+    share = _from_profile(known, facts.shares[phase], profile)
+    yield Suspect(phase=phase, share=share, why=why, **largest(named), comparable=False)
+
+
 def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
     """Yield the suspects of what a program writes out. The attention of transformers is a setting, which is tried."""
     for what, phases in profile.written_out.items():
@@ -179,7 +192,7 @@ def _line_or(phase: str, lines: Sequence[str]) -> str:
     return lines[0] if len(lines) == 1 else phase
 
 
-KINDS = (_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _written_out)
+KINDS = (_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _again, _written_out)
 """What yields the suspects of each kind, from the facts, their profile, a pass, and the least share that matters."""
 
 

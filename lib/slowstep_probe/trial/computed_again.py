@@ -1,0 +1,211 @@
+"""Operators that compute in a forward pass what they have computed before, told by the values that they are given.
+
+A mask that each layer makes anew, a matrix that each layer normalises, a weight that each position puts together: the
+same operator gets the same values and gives the same result, in one step or in each. Keeping that result spares it.
+
+Each tensor has a number for its values. What an operator gives gets a number made of the operator and the numbers that
+it was given; what comes from elsewhere, a batch say, gets one of its bytes. Values that change in their place have
+another number from then on, and random numbers have one that never comes again. So equal numbers mean equal values.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+from slowstep_probe.looks import looking
+from slowstep_probe.measured import VALUES_COUNTED, VALUES_KNOWN
+from slowstep_probe.trial.stack_sampler import place_of
+
+BYTES = 2**24
+"""The most bytes of a tensor that are read to know it by its values. A larger one is known by its place in memory."""
+
+STORED_SMALL = re.compile(r"quant|_to_copy")
+"""What makes numbers of others that take less memory, or are of another type: mixed precision and weights of 4 bits
+consist of it, and computing it again is what they are for."""
+
+
+class Kind(NamedTuple):
+    """What an operator does to the values that it is given."""
+
+    draws: bool
+    """True if it gives random numbers."""
+    changes: tuple[str | int, ...]
+    """The arguments that it changes in their place, by position or by name."""
+    counts: bool
+    """True if giving the same again would be lost time. Views of a tensor take none."""
+
+
+class ComputedAgain(TorchDispatchMode):
+    """Looks at each operator from `begin` to `end`, in the process that begins. `phase` tells the phase of training."""
+
+    def __init__(self, phase: Callable[[], str]) -> None:
+        super().__init__()
+        self._phase, self._process, self._step = phase, os.getpid(), 0
+        self._known: dict[Hashable, int] = {}
+        """The number of the values at each place in memory."""
+        self._held: dict[int, tuple[StorageWeakRef, int]] = {}
+        """Memory that tensors lie in, and how often it was changed. As long as it is held weakly, no other one gets
+        its address."""
+        self._new = itertools.count(1)
+        self._done = set[int]()
+        """What was computed, by the numbers of operators with what they were given."""
+        self._taken = [Counter[str]() for _ in range(VALUES_COUNTED)]
+        self._before, self._after = looking(self._number_of_call), looking(self._note)
+        self.looks = False
+
+    def begin(self) -> None:
+        """Begin to look, in the thread that trains."""
+        self.looks = True
+        self.__enter__()
+
+    def step_ends(self) -> bool:
+        """Count a step that has ended, and return whether a further one is needed."""
+        self._step += 1
+        return self._step < VALUES_KNOWN + VALUES_COUNTED
+
+    def end(self) -> None:
+        """Look no more. Where the program has entered a mode of its own since, this one stays, and does nothing."""
+        if self.looks:
+            self.looks = False
+            self._known, self._held = {}, {}
+            if _get_current_dispatch_mode() is self:
+                self.__exit__(None, None, None)
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds a step at each line of the user's own code: those of the step that had the fewest."""
+        return dict(min(self._taken, key=Counter.total))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator, and note whether the same one has had the same values before."""
+        kwargs = kwargs or {}
+        if not self.looks or os.getpid() != self._process:
+            return func(*args, **kwargs)
+        call = self._before(func, args, kwargs)
+        began = time.perf_counter()
+        result = func(*args, **kwargs)
+        self._after(func, args, kwargs, result, call, time.perf_counter() - began)
+        return result
+
+    def _number_of_call(self, func: Any, args: Any, kwargs: Any) -> int | None:
+        """Return the number of what an operator computes; None if that never comes again."""
+        generators = (one for one in _leaves((args, kwargs)) if isinstance(one, torch.Generator))
+        if kind_of(func).draws or next(generators, None) is not None:
+            return None
+        return hash((func.name(), self._number((args, kwargs))))
+
+    def _note(self, func: Any, args: Any, kwargs: Any, result: Any, call: int | None, seconds: float) -> None:
+        kind = kind_of(func)
+        for number, at in enumerate(kind.changes):
+            changed = kwargs.get(at) if isinstance(at, str) else args[at] if at < len(args) else None
+            for tensor in (one for one in _leaves(changed) if isinstance(one, torch.Tensor)):
+                self._give(tensor, next(self._new) if call is None else hash((call, "changed", number)), anew=True)
+        for number, tensor in enumerate(one for one in _leaves(result) if isinstance(one, torch.Tensor)):
+            self._give(tensor, next(self._new) if call is None else hash((call, number)))
+        if call is None:
+            return
+        given = any(isinstance(one, torch.Tensor) for one in _leaves((args, kwargs)))
+        if call in self._done and self._step >= VALUES_KNOWN and given and kind.counts and self._phase() == "forward":
+            where, own = place_of(sys._getframe())
+            if own:
+                self._taken[self._step - VALUES_KNOWN][where] += seconds
+        self._done.add(call)
+
+    def _number(self, value: Any) -> Hashable:
+        """Return what is equal for equal values: of an argument, and of all in it."""
+        if isinstance(value, torch.Tensor):
+            parts = _parts(value)
+            if parts == [value]:
+                return self._number_at(value)
+            return tuple(value.shape), str(value.layout), tuple(map(self._number_at, parts)) or next(self._new)
+        if isinstance(value, (list, tuple)):
+            return tuple(map(self._number, value))
+        if isinstance(value, Mapping):
+            return tuple((name, self._number(one)) for name, one in value.items())
+        return type(value).__name__, str(value)
+
+    def _number_at(self, tensor: torch.Tensor) -> int:
+        at = self._place(tensor)
+        if at not in self._known:
+            self._known[at] = self._by_bytes(tensor)
+        return self._known[at]
+
+    def _by_bytes(self, tensor: torch.Tensor) -> int:
+        size = tensor.numel() * tensor.element_size()
+        if size > BYTES or tensor.device.type != "cpu":
+            return next(self._new)
+        plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+        return hash((ctypes.string_at(plain.data_ptr(), size) if size else b"", tuple(plain.shape), str(plain.dtype)))
+
+    def _give(self, tensor: torch.Tensor, number: int, anew: bool = False) -> None:
+        """Give a tensor's values a number, `anew` if they were changed. What is a view of known values keeps theirs."""
+        parts = _parts(tensor)
+        for part in parts if anew else ():
+            memory = part.untyped_storage()._cdata
+            if memory in self._held:
+                self._held[memory] = (self._held[memory][0], self._held[memory][1] + 1)
+        for at, part in enumerate(parts):
+            self._known.setdefault(self._place(part), hash((number, at)))
+
+    def _place(self, tensor: torch.Tensor) -> Hashable:
+        """Return where values lie, in which order, and how often they were changed."""
+        memory = tensor.untyped_storage()
+        if memory._cdata not in self._held:
+            self._held[memory._cdata] = (StorageWeakRef(memory), 0)
+        order = tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
+        return memory._cdata, self._held[memory._cdata][1], order, tensor.dtype, tensor.is_conj(), tensor.is_neg()
+
+
+@cache
+def kind_of(operator: Any) -> Kind:
+    """Return what an operator does to the values that it is given."""
+    schema = operator._schema
+    changed = [
+        argument.name if argument.kwarg_only else at
+        for at, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    views = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
+    return Kind(
+        draws=torch.Tag.nondeterministic_seeded in operator.tags,
+        changes=tuple(changed),
+        counts=not views and not STORED_SMALL.search(operator.name()),
+    )
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the tensors with memory of their own that a tensor consists of: itself, or the parts of a sparse one.
+
+    It is empty for a tensor that is neither.
+    """
+    if tensor.layout is torch.strided:
+        return [tensor]
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout is torch.sparse_csr:
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    return []
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield all values within lists and mappings."""
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _leaves(one)
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _leaves(one)
+    else:
+        yield value

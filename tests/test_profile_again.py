@@ -1,0 +1,123 @@
+"""Operators that compute the same again, as a profile shows them: told by the values that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from test_profile_moves import profiled
+
+EDGES = torch.randint(0, 60, (2, 400))
+HELD = torch.rand(60)
+
+
+def normalised(matrix: torch.Tensor) -> torch.Tensor:
+    degree = torch.sparse.sum(matrix, 1).to_dense().add(1).pow(-0.5)
+    row, column = matrix.indices()
+    return torch.sparse_coo_tensor(matrix.indices(), degree[row] * matrix.values() * degree[column], matrix.shape)
+
+
+def each_layer(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Each layer normalises the same new matrix."""
+    matrix = torch.sparse_coo_tensor(EDGES, torch.rand(400), (60, 60)).coalesce()
+    for _ in range(3):
+        x = normalised(matrix) @ x
+    return x
+
+
+def once(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """The matrix is new in each step, and normalised once."""
+    matrix = normalised(torch.sparse_coo_tensor(EDGES, torch.rand(400), (60, 60)).coalesce())
+    return matrix @ (matrix @ x)
+
+
+def new_mask(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Each step makes the same mask."""
+    return x.masked_fill(torch.ones(x.shape).triu(1).bool(), 0.0)
+
+
+def put_together(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A weight is put together for each position, from weights that no position changes."""
+    return torch.stack([x[0] @ torch.linalg.qr(layer.weight)[0] for _ in range(4)])
+
+
+def trained(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A weight is put together once a step, and then another one."""
+    found = x @ torch.linalg.qr(layer.weight)[0]
+    layer.weight.data.add_(1)
+    return found
+
+
+def drawn(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """What random numbers make is never the same, drawn in place or not."""
+    return torch.rand(60, 60).sin() @ x + torch.empty(60, 1).uniform_().sin() + nn.functional.dropout(x, 0.5).exp()
+
+
+def changed(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """What is held has other values in each step, through a view as well."""
+    HELD[:30].add_(1)
+    return x * HELD.sin()[:, None]
+
+
+def cast(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Mixed precision casts the same weights again for each micro-batch."""
+    return torch.stack([torch.rand(60, 60).bfloat16() @ layer.weight.bfloat16() for _ in range(4)])
+
+
+class Computes(nn.Module):
+    """A layer that computes in some way."""
+
+    def __init__(self, way: Callable[[nn.Module, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.layer, self.way = nn.Linear(60, 60, bias=False), way
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.way(self.layer, self.layer(x + torch.rand(60)))
+
+
+@pytest.mark.parametrize(
+    ("way", "there"),
+    [
+        (each_layer, "normalised"),
+        (new_mask, "new_mask"),
+        (put_together, "put_together"),
+        (once, None),
+        (trained, None),
+        (drawn, None),
+        (changed, None),
+        (cast, None),
+    ],
+)
+def test_what_is_computed_again_is_told_with_its_line(
+    way: Callable[[nn.Module, torch.Tensor], torch.Tensor], there: str | None, tmp_path: Path
+) -> None:
+    """The same operator gets the same values, in one step or in each."""
+    record = profiled(Computes(way), torch.rand(60, 60), tmp_path)
+
+    function = there or way.__name__
+    own = {line: seconds for line, seconds in record.again.items() if line.endswith(f" in {function}")}
+    assert bool(own) is bool(there)
+    assert all(0 < seconds for seconds in own.values())
+
+
+def test_a_mode_of_the_programs_own_stays(tmp_path: Path) -> None:
+    """The kit's mode ends as the profile does, and leaves alone what the program has entered since."""
+
+    class Own(torch.utils._python_dispatch.TorchDispatchMode):
+        called = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            Own.called += 1
+            return func(*args, **(kwargs or {}))
+
+    with Own():
+        record = profiled(Computes(new_mask), torch.rand(60, 60), tmp_path)
+        before = Own.called
+        torch.rand(1)
+
+    assert Own.called == before + 1
+    assert record.again
