@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowstep_probe.changing.intervention import Intervention
-from slowstep_probe.measured import Block, Memory, ProfileRecord, Status, Steps
+from slowstep_probe.measured import Block, Memory, Place, ProfileRecord, Status, Steps
 from slowstep_probe.plain import from_plain, to_plain
 from slowstep_probe.program import Program
 from slowstep_probe.ranks.rank import Group
@@ -69,6 +69,8 @@ class PeriodicEvent:
     """A request that a periodic event, 'save' or 'evaluate', happens once now."""
 
     event: str
+    looks: bool = False
+    """True if the stack is looked at meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,8 @@ class PeriodicEventDone:
     samples: int | None
     fixed: float = 0.0
     """The part of the seconds that does not grow with the samples."""
+    places: list[Place] = field(default_factory=list)
+    """The lines of code that the time went to, as shares of it, if the stack was looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
