@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
 from simulated import around, block, pairs, record
+from slowstep.investigation.opening import Description
+from slowstep.investigation.results import Audited, NotebookRun, PlanRun, Summary
+from slowstep.launch.changed_run import AdoptedChanges
+from slowstep.launch.surveyor import SurveyRecord
 from slowstep.records import (
     ComparisonRecord,
     Environment,
     EventRecord,
     Memory,
+    ObservationRecord,
     Pair,
+    ProfileRecord,
     Status,
     Store,
     TrialRecord,
@@ -27,6 +37,7 @@ from slowstep.records import (
 from slowstep.records.plain_files import LARGEST
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings
+from slowstep.settings.convert import NOT_IN_FILES
 
 FULL = replace(
     record(pairs(around(0.1)), observed={"optim": "adamw_torch", "lora_r": None, "workers": 2}, redone=["steal time"]),
@@ -266,3 +277,33 @@ def test_a_machine_that_was_started_again_is_the_same_one() -> None:
     one, other, third = (Environment(machine=machine).determinants for machine in (whole, again, smaller))
 
     assert one == other != third
+
+
+RECORDED = (ComparisonRecord, ObservationRecord, EventRecord, ProfileRecord, Summary, NotebookRun, PlanRun, Audited)
+RECORDED += (Description, SurveyRecord, AdoptedChanges)
+"""What is written as a record, or as JSON of the kit's own, and read again."""
+
+
+def unreadable(kind: Any, seen: set[Any]) -> Iterator[str]:
+    """The types within a type that are written as JSON and can't be read from that."""
+    if kind in seen:
+        return
+    seen.add(kind)
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        for one in dataclasses.fields(kind):
+            if one.metadata != NOT_IN_FILES:
+                yield from (f"{kind.__name__}.{one.name}: {what}" for what in unreadable(hints[one.name], seen))
+    elif origin := get_origin(kind):
+        if origin not in (list, tuple, dict, Union, UnionType, Literal):
+            yield str(kind)
+        for each in get_args(kind) if origin is not Literal else ():
+            yield from unreadable(each, seen)
+    elif kind not in (Any, object, dict, str, int, float, bool, NoneType, Ellipsis) and not issubclass(kind, Enum):
+        yield str(kind)
+
+
+@pytest.mark.parametrize("kind", RECORDED)
+def test_what_is_written_can_be_read(kind: type) -> None:
+    """A field of a type that is not read makes the whole record one that can't be used."""
+    assert list(unreadable(kind, set())) == []

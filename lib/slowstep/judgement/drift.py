@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
@@ -34,7 +34,7 @@ WEIGHT = 2
 class Drift:
     """The speed of a run at other moments than that of its comparison with itself."""
 
-    offsets: Sequence[float] = ()
+    offsets: list[float] = field(default_factory=list)
     """The log-ratios of a step's seconds at each other moment to those in the comparison with itself."""
 
     @property
