@@ -602,6 +602,37 @@ def test_a_trainer_does_nothing_by_itself_that_is_measured_on_its_own(
     assert asked.seconds > asked.fixed
 
 
+def test_an_evaluation_that_is_made_to_happen_tells_its_lines(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """Its slow metric is among them. The line that calls `train` is none: that is beside what happens."""
+    program = (home / "with_trainer.py").read_text()
+    program = program.replace("logging_steps=5", 'logging_steps=5, eval_strategy="epoch"')
+    program = program.replace("train_dataset=Texts()", "train_dataset=Texts(), eval_dataset=Texts(), **METRIC")
+    program = program.replace("shape = {", f"{METRIC}\n\nshape = {{", 1)
+    (home / "slow_metric.py").write_text(program)
+    trial = started(surveyed("slow_metric.py", "out"))
+    trial.ask(None, SOON)
+    trial.ask(Run(steps=2), SOON)
+    looked = trial.ask(PeriodicEvent(event="evaluate", looks=True), SOON)
+    plain = trial.ask(PeriodicEvent(event="evaluate"), SOON)
+
+    own = [place for place in looked.places if place.own]
+    assert {place.within: place.together for place in own}["slow_metric.py in slow_metric"] > 0.1
+    assert not [place.where for place in own if place.where.endswith("in <module>")]
+    assert plain.places == []
+
+
+METRIC = """
+def slow_metric(prediction):
+    return {"sum": sum(i % 7 for i in range(10_000_000))}
+
+
+METRIC = {"compute_metrics": slow_metric}
+"""
+"""A metric that takes some tenths of a second in Python."""
+
+
 ASKS = """
 class Asks(TrainerCallback):
     def on_step_end(self, args, state, control, **_):

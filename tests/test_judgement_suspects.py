@@ -13,9 +13,12 @@ from slowstep.judgement.explaining import WHOLES
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.remaining import Remaining
-from slowstep.judgement.run_facts import RunFacts
+from slowstep.judgement.run_facts import RunFacts, events_alone
 from slowstep.judgement.suspects import Left, Suspect, gone, perhaps_suspects, suspects, unexplained
+from slowstep.judgement.throughput import seconds_per_step
 from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.records import EventRecord, Place
+from slowstep.settings import Settings, override
 from slowstep.wording.causes import causes
 from slowstep.wording.remaining import looked_at_again
 from slowstep.wording.still_open import more_lost
@@ -75,6 +78,23 @@ def verdict(
 def test_a_healthy_step_has_no_suspects() -> None:
     """Passes in the ratio of their FLOPs and a few percent beside them are what training looks like."""
     assert [] == found()
+
+
+def test_an_event_that_no_step_meets_is_a_suspect_by_its_share_of_the_job(smoke: Settings) -> None:
+    """Evaluating takes 30 s after each of 100 steps of 1 s, and no block holds one: 23 % of the job, at its line."""
+    job = override(smoke, {"training_arguments.eval_strategy": "steps", "training_arguments.eval_steps": 100})
+    steps = facts(HEALTHY, noise=0.01)
+    second = seconds_per_step(steps.blocks)
+    took = EventRecord(seconds={"evaluate": [45 * second, 27 * second, 33 * second]})
+    alone = events_alone(job, steps.blocks, took)
+    line = Place(phase="evaluate", where="train.py:7 in metric", own=True, share=0.2)
+    one, *others = suspects(replace(steps, events_alone=alone, places=[line]), MINIMUM)
+
+    assert (one.phase, one.mostly, others) == ("evaluate", "train.py:7 in metric 20 %", [])
+    assert (one.share.mean, one.share.lower, one.share.upper) == pytest.approx((30 / 130, 27 / 127, 33 / 133))
+
+    once = events_alone(job, steps.blocks, EventRecord(seconds={"evaluate": [30 * second]}))["evaluate"]
+    assert (once.mean, once.lower, once.upper) == pytest.approx((30 / 130, 15 / 115, 60 / 160))
 
 
 @pytest.mark.parametrize("phase", ["data", "host_to_device", "log", "save", "evaluate", "other", "forward", "backward"])

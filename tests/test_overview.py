@@ -39,7 +39,7 @@ from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.processes.lock import Busy, locked
-from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Status, Store
+from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, ProfileRecord, Status, Store
 from slowstep.report import tables
 from slowstep.report.arm_charts import effects
 from slowstep.report.cards import card
@@ -58,6 +58,7 @@ from slowstep.text.sentences import first_of
 from slowstep.wording.causes import Cause
 from slowstep.wording.held_back import busy
 from slowstep.wording.words import alone, duration, hours, not_measured_again
+from slowstep_probe.measured import no_profile
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -650,8 +651,25 @@ def test_a_run_without_a_cause_says_so(concluded: Concluded) -> None:
     found = overview(folder)
 
     assert found.answer.startswith("No cause was shown")
+    assert "not profiled" not in found.answer
     assert found.actions == found.beyond == []
     assert "per cent of a step" in page([found])
+
+
+class IsNotProfiled(SimulatedMeasurer):
+    """Has no time left for a profile."""
+
+    def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
+        return no_profile("no time was left for it")
+
+
+def test_a_run_without_a_profile_is_not_called_one_without_a_cause(concluded: Concluded) -> None:
+    """What only a profile tells, a loop in a pass say, nobody has looked for: the answer says so and why."""
+    found = overview(concluded({}, measurer=IsNotProfiled))
+    told = "The run was not profiled (no time was left for it), so time that is lost within the passes could not be"
+
+    assert told in found.answer
+    assert told in as_markdown(found).replace("\\", "")
 
 
 def test_a_change_that_was_shown_by_itself_is_never_said_to_be_unknown(concluded: Concluded) -> None:

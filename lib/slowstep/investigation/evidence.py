@@ -36,6 +36,7 @@ from slowstep.judgement.run_facts import (
     RunFacts,
     baseline_facts,
     changed_facts,
+    events_alone,
     flops_of,
     periodic_event_shares,
 )
@@ -51,6 +52,7 @@ from slowstep.records import (
     Environment,
     EventRecord,
     ObservationRecord,
+    Place,
     ProfileRecord,
     Status,
     Steps,
@@ -229,9 +231,11 @@ class Evidence:
         if facts is None:
             raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
         profile, observed = self.have(self._profile()), self.observation
+        alone = events_alone(self.settings, facts.blocks, self.events)
         facts = replace(
             facts,
             periodic_events=periodic_event_shares(self.settings, facts.blocks, self.events),
+            events_alone=alone,
             peak_flops=self.peak.most * devices(record.baseline, self.settings.on_nodes) if self.peak else None,
             other_peaks={
                 dtype: peak.most * devices(record.baseline, self.settings.on_nodes)
@@ -240,7 +244,7 @@ class Evidence:
             },
             product_rate=self._product_rate(self.settings, self.peak and self.peak.most),
             profile=None if profile.failed else profile,
-            places=profile.places,
+            places=[*profile.places, *self._places_of_events(alone)],
             on_nodes=self.settings.on_nodes,
             drift=self._drift(steps),
         )
@@ -394,6 +398,11 @@ class Evidence:
         """The phases in which the baseline loses time, whatever the cause."""
         return suspects(self.baseline.facts, self.settings.budget.minimum_effect)
 
+    def _places_of_events(self, alone: Mapping[str, Interval]) -> list[Place]:
+        """Return the lines of code of events that were measured alone, as shares of the job's time, 0 to 1."""
+        found = [(place, alone[event].mean) for event in alone for place in self.events.places.get(event, [])]
+        return [replace(place, share=of * place.share, together=of * place.together) for place, of in found]
+
     def remaining(self, change: Measured) -> Remaining | None:
         """Return what a measured change still loses; None where no profile of the changed run tells that."""
         arm, record = change.contrast.treatment, change.record
@@ -412,6 +421,7 @@ class Evidence:
         told_by_peak = self.baseline.facts.peak_flops is None or facts.peak_flops is not None
         read = self.baseline.facts.first_reads
         unseen = {*(() if told_by_peak else PASSES), *((read.phase,) if read and read.matters else ())}
+        unseen |= self.baseline.facts.events_alone.keys()
         return Remaining(
             overrides=change.verdict.overrides,
             ratio=change.verdict.effect.ratio,

@@ -371,6 +371,7 @@ class Lab(Shown):
             noise=self.baseline.noise,
             fails=self.baseline.fails,
             unprojected=self.baseline.unprojected,
+            unprofiled=self.baseline.unprofiled,
             epochs_end=self.baseline.epochs_end,
             first_reads=self.baseline.facts.first_reads,
             rests_on=self.baseline.rests_on,

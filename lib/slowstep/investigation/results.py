@@ -178,6 +178,8 @@ class Summary:
     """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
     unprojected: str = ""
     """The reason why the job is not projected, as a clause; empty if it is."""
+    unprofiled: str = ""
+    """The reason why the baseline was not profiled, as a clause; empty if it was."""
     epochs_end: str = ""
     """Why epochs end in trials as the program has them, as a clause; empty if they go on without end."""
     first_reads: FirstReads | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from slowstep.records import EventRecord
 from slowstep.settings.periodic_events import of_whole
@@ -21,6 +21,10 @@ class Alone:
     """The longest of these."""
     least: float
     """The shortest of these."""
+
+    def shared_by(self, steps: float) -> Alone:
+        """Return the seconds for each of so many steps."""
+        return Alone(**{part.name: getattr(self, part.name) / steps for part in fields(self)})
 
 
 def measured_alone(run: Run, events: EventRecord | None, event: str) -> Alone | None:

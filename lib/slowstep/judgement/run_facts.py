@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from slowstep.judgement.drift import UNKNOWN, Drift
-from slowstep.judgement.events_alone import measured_alone
+from slowstep.judgement.events_alone import Alone, measured_alone
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import samples_of_step
+from slowstep.judgement.operators import OF_FEW
 from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
 from slowstep.judgement.timeline import NOTICED, StepsSeen, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
@@ -44,6 +45,8 @@ class RunFacts:
     """The gain of batches ready in memory, as a log-ratio; None until it is measured."""
     periodic_events: Mapping[str, float | None] = field(default_factory=dict)
     """Share of the job's time, 0 to 1, that each event too rare for a block takes at most; None where not known."""
+    events_alone: Mapping[str, Interval] = field(default_factory=dict)
+    """Share of the job's time, 0 to 1, that each of these events takes, where it was measured on its own."""
     peak_flops: float | None = None
     """The device's peak in FLOP/s."""
     other_peaks: Mapping[str, float] = field(default_factory=dict)
@@ -77,6 +80,17 @@ class RunFacts:
     def share(self, phase: str) -> float:
         """Return the mean share of a phase, 0 to 1."""
         return self.shares[phase].mean
+
+    def share_of_job(self, phase: str) -> Interval:
+        """Return the share of the job's time, 0 to 1, of a phase in its steps and in an event that is measured alone.
+
+        A phase without such an event has its share of the steps.
+        """
+        steps, alone = self.shares[phase], self.events_alone.get(phase)
+        if alone is None:
+            return steps
+        ends = {end: 1 - (1 - getattr(steps, end)) * (1 - getattr(alone, end)) for end in ("mean", "lower", "upper")}
+        return replace(steps, **ends)
 
     def most(self, *phases: str) -> float:
         """Return the upper end of the share of some phases together, at most 0.99. Bounds rest on it."""
@@ -184,14 +198,47 @@ def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: E
     The longest occurrence but the first counts. None where the event was not measured, or where it is not known how
     often it comes.
     """
-    step, samples = seconds_per_step(blocks), samples_per_step(blocks)
-    each: dict[str, float | None] = {}
+    known = _alone_each_step(settings, blocks, events)
+    most = _of_job({event: alone and alone.most for event, alone in known.items()}, blocks)
+    return {event: most.get(event) for event in known}
+
+
+def events_alone(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, Interval]:
+    """Return the share of the job's time, 0 to 1, that each rare periodic event takes, as far as it is known.
+
+    Its ends are those of the shortest and of the longest occurrence but the first. One alone may be off, as a profile
+    of few steps may.
+    """
+    known = {
+        event: replace(alone, least=alone.least / by, most=alone.most * by)
+        for event, alone in _alone_each_step(settings, blocks, events).items()
+        if alone and (by := OF_FEW if len(events.seconds[event]) == 1 else 1.0)
+    }
+    ends = [
+        _of_job({event: getattr(alone, end) for event, alone in known.items()}, blocks)
+        for end in ("mean", "least", "most")
+    ]
+    return {
+        event: Interval(mean=mean, lower=min(lower, mean), upper=max(upper, mean), p=1.0, n=len(events.seconds[event]))
+        for event, (mean, lower, upper) in ((event, [one[event] for one in ends]) for event in known)
+    }
+
+
+def _alone_each_step(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, Alone | None]:
+    """Return what each rare periodic event takes, in seconds for each step from one to the next; None if unknown."""
+    found: dict[str, Alone | None] = {}
     for event in (e for e in EVENTS if is_rare(settings.run, e)):
         known = measured_alone(settings.run, events, event)
-        between = steps_between(settings.run, event, samples)
-        each[event] = known.most / between if known and between else None
-    total = step + sum(seconds or 0.0 for seconds in each.values())
-    return {event: None if seconds is None else seconds / total for event, seconds in each.items()}
+        between = steps_between(settings.run, event, samples_per_step(blocks))
+        found[event] = known.shared_by(between) if known and between else None
+    return found
+
+
+def _of_job(each_step: Mapping[str, float | None], blocks: Sequence[Block]) -> dict[str, float]:
+    """Return the shares of the job's time, 0 to 1, of events that take so many seconds for each step."""
+    known = {event: seconds for event, seconds in each_step.items() if seconds is not None}
+    whole = seconds_per_step(blocks) + sum(known.values())
+    return {event: seconds / whole for event, seconds in known.items()}
 
 
 def mean_length(blocks: Sequence[Block], observed: dict[str, object]) -> float | None:

@@ -131,9 +131,13 @@ class LiveTrial:
             now = {fact: seen.get(fact) for fact in WRITTEN}
             self.record = replace(self.record, observed=self.record.observed | now)
 
-    def do(self, event: str) -> PeriodicEventDone:
-        """Make a periodic event happen once now, and return what it took; TrialEnded if the trial fails."""
-        return self.process.ask(PeriodicEvent(event=event), self.process.budget.startup_timeout_seconds)
+    def do(self, event: str, *, looks: bool = False) -> PeriodicEventDone:
+        """Make a periodic event happen once now, and return what it took; TrialEnded if the trial fails.
+
+        With `looks` the stack is looked at meanwhile, and the lines of code are told that the time goes to.
+        """
+        request = PeriodicEvent(event=event, looks=looks)
+        return self.process.ask(request, self.process.budget.startup_timeout_seconds)
 
     def amortised(self, settings: Settings, block: Block, events: Collection[str]) -> Block:
         """Return the block with its share of periodic events: each happens once, and counts as often as in the job."""

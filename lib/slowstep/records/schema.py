@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from slowstep_probe.measured import Block, Memory, Status, Steps
+from slowstep_probe.measured import Block, Memory, Place, Status, Steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +157,8 @@ class EventRecord:
     """Samples that an occurrence evaluates."""
     fixed: dict[str, list[float]] = field(default_factory=dict)
     """The part of the seconds of each occurrence that does not grow with the samples, where that is known."""
+    places: dict[str, list[Place]] = field(default_factory=dict)
+    """The lines of code that the time of the first occurrence went to, as shares of it, 0 to 1."""
     failed: dict[str, str] = field(default_factory=dict)
     """Events that could not be measured, with the reason."""
     cut_within: float | None = None

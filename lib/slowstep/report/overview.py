@@ -99,6 +99,8 @@ class Overview:
     """What the run waits for files that later launches found in memory, in sentences; empty if it does not."""
     unprojected: str
     """The reason why the job is not projected, as a clause; empty if it is."""
+    unprofiled: str
+    """The reason why the run was not profiled, as a clause; empty if it was."""
     audited: str
     """What the audit of reported figures found, in sentences; empty if there was none."""
     machine: str
@@ -198,11 +200,13 @@ class Overview:
 
     @property
     def _undecided(self) -> str:
-        """How many hypotheses stay open, and why, in sentences; empty if none does."""
+        """Return what could not be seen, how many hypotheses stay open, and why, in sentences; else an empty text."""
+        within = "so time that is lost within the passes could not be seen"
+        unseen = f"The run was not profiled ({self.unprofiled}), {within}." if self.unprofiled else ""
         open_ones = self.of(Outcome.INCONCLUSIVE)
         left = f"For {_hypotheses(len(self.untried))} no time was left." if self.untried else ""
         undecided = f"{len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
-        return " ".join(filter(None, (undecided, left, self._untestable)))
+        return " ".join(filter(None, (unseen, undecided, left, self._untestable)))
 
     @property
     def _fewer_tokens(self) -> str:
@@ -381,6 +385,7 @@ def overview(folder: Path) -> Overview:
         epochs_end=epochs_end(first.epochs_end),
         waits_for_disk=waits_for_disk(latest.first_reads),
         unprojected=first.unprojected,
+        unprofiled=latest.unprofiled,
         audited=_audited(store),
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),

@@ -110,4 +110,5 @@ def event_done(answers: Sequence[PeriodicEventDone]) -> PeriodicEventDone:
         bytes=sum(written) if written else None,
         samples=max(samples) if samples else None,
         fixed=slowest.fixed,
+        places=slowest.places,
     )

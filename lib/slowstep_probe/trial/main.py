@@ -366,7 +366,7 @@ class Trial:
             return False
         warm_up_profiler()
         self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
-        tape, alone = self.probe.tape, not self.together
+        alone = not self.together
         self.profiling = (Profiling(self.probe.clock, request.steps, lambda: tape.phase, alone), request)
         self._begin(Run(steps=request.after_looks))
         return True
@@ -406,7 +406,7 @@ class Trial:
                 self.looking[0].begin()
                 return
             if isinstance(request, PeriodicEvent):
-                self._send(self._awake(partial(self._happen, request.event)))
+                self._send(self._awake(partial(self._happen, request)))
             elif isinstance(request, Observe):
                 self._send(Observed(facts=self._awake(self._observe)))
             else:
@@ -433,15 +433,21 @@ class Trial:
         self.standstill.begin()
         return done
 
-    def _happen(self, event: str) -> PeriodicEventDone:
-        clock = self.probe.clock
+    def _happen(self, request: PeriodicEvent) -> PeriodicEventDone:
+        clock, event = self.probe.clock, told.periodic_events()[request.event]
+        looks = Places(lambda: 0, within=self._happen.__name__) if request.looks else None
         clock.synchronize()
         began = time.perf_counter()
-        left = told.periodic_events()[event]()
+        if looks:
+            looks.begin()
+        left = event()
         clock.synchronize()
         seconds = time.perf_counter() - began
+        places = looks.stop([request.event]) if looks else []
         left.clear()
-        return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples, fixed=left.fixed)
+        return PeriodicEventDone(
+            seconds=seconds, bytes=left.bytes, samples=left.samples, fixed=left.fixed, places=places
+        )
 
 
 def _seed(seed: int) -> None:

@@ -11,6 +11,7 @@ from slowstep_probe.measured import (
     VALUES_KNOWN,
     Block,
     Memory,
+    Place,
     ProfileRecord,
     Status,
     Steps,
@@ -77,6 +78,8 @@ class PeriodicEvent:
     """A request that a periodic event, 'save' or 'evaluate', happens once now."""
 
     event: str
+    looks: bool = False
+    """True if the stack is looked at meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +153,8 @@ class PeriodicEventDone:
     samples: int | None
     fixed: float = 0.0
     """The part of the seconds that does not grow with the samples."""
+    places: list[Place] = field(default_factory=list)
+    """The lines of code that the time went to, as shares of it, if the stack was looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)

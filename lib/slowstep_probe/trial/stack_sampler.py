@@ -187,13 +187,15 @@ class Places(StackSampler):
         moment: Callable[[], int],
         weights: Callable[[], Sequence[torch.Tensor]] = lambda: (),
         hooks: Collection[int] = (),
+        within: str = "",
     ):
         """Make it. `weights` returns those that the program updates without an optimizer of PyTorch's.
 
-        `hooks` are the user's own hooks on optimizers, by the `id` of their code.
+        `hooks` are the user's own hooks on optimizers, by the `id` of their code. Code counts as the user's own that is
+        called from the function `within`, if it is named.
         """
         super().__init__(threading.get_ident())
-        self._hooks = hooks
+        self._hooks, self._within = hooks, within
         self.moment = moment
         """A function that returns the number of the last mark."""
         self.updates = UpdateCalls(weights)
@@ -223,10 +225,11 @@ class Places(StackSampler):
     def look(self, frame: FrameType, since: int) -> None:
         """Look once, and note the phase and the place."""
         mark, at = self.moment(), time.monotonic()
-        where, own = place_of(frame)
+        where, own = place_of(frame, self._within)
         place = where + AT_WORKER * _called_from(frame, "_try_get_data")
         if own:
-            inside, functions, caller = _package_function(frame), _own_functions(frame), _caller_of_module(frame)
+            frames = list(takewhile(lambda one: one.f_code.co_name != self._within, stack(frame)))
+            inside, functions, caller = _package_function(frame), _own_functions(frames), _caller_of_module(frames)
             seen = StackLook(mark, place, own, inside, functions, caller, hook=_outermost_of(frame, self._hooks))
         else:
             seen = StackLook(mark, place, own)
@@ -354,11 +357,11 @@ def _package_function(frame: FrameType) -> str:
     return ""
 
 
-def _caller_of_module(frame: FrameType) -> str:
-    """Return the place of the user's own code that calls the outermost module on a stack; empty if there is none."""
-    modules = [one for one in stack(frame) if one.f_code is CALLS_MODULE]
+def _caller_of_module(frames: Sequence[FrameType]) -> str:
+    """Return the place of the user's own code that calls the outermost module of a stack; empty if there is none."""
+    modules = [one for one in frames if one.f_code is CALLS_MODULE]
     caller = nearest(modules[-1]) if modules else None
-    return place_of(caller)[0] if caller is not None else ""
+    return place_of(caller)[0] if caller in frames else ""
 
 
 def _outermost_of(frame: FrameType, codes: Collection[int]) -> Function | None:
@@ -367,9 +370,9 @@ def _outermost_of(frame: FrameType, codes: Collection[int]) -> Function | None:
     return _function_of(found[-1]) if found else None
 
 
-def _own_functions(frame: FrameType) -> tuple[Function, ...]:
-    """Return the user's own functions on a stack, outermost first, each once. Lambdas and the like are none."""
-    codes = [one.f_code for one in stack(frame) if is_own(one.f_code.co_filename)]
+def _own_functions(frames: Sequence[FrameType]) -> tuple[Function, ...]:
+    """Return the user's own functions of a stack, outermost first, each once. Lambdas and the like are none."""
+    codes = [one.f_code for one in frames if is_own(one.f_code.co_filename)]
     own = [_function_of(code) for code in reversed(codes) if not _is_nameless(code.co_name)]
     return tuple(dict.fromkeys(own))
 

@@ -16,10 +16,13 @@ OFTEN = 1 / 3
 
 
 def suspect_wait(facts: RunFacts, phase: str, least: float) -> Suspect:
-    """Return all the time of a phase that trains nothing. Places are named that take half of the share `least`."""
+    """Return all the time of a phase that trains nothing. Places are named that take half of the share `least`.
+
+    An event that is too rare for the steps, and was measured on its own, counts with its share of the job's time.
+    """
     named = places(facts.places, phase, NAMED * least)
     why = "it trains nothing" + _now_and_then(facts, phase)
-    share = facts.shares[phase]
+    share = facts.share_of_job(phase)
     return Suspect(phase=phase, share=share, why=why, **largest(_within(named, share)))
 
 
