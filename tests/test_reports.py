@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-background-networking"]
@@ -64,7 +65,7 @@ class Visit:
         self.page.on("request", lambda r: self.requests.append(r.url))
         self.page.goto(path.as_uri())
         if width >= WIDE and options.get("java_script_enabled", True):
-            self.page.wait_for_function("![...document.querySelectorAll('figure .plot')].some(e => !e.innerHTML)")
+            expect(self.page.locator("figure .plot:empty")).to_have_count(0, timeout=30_000)
 
 
 @pytest.fixture(scope="module", params=[1280, 360], ids=["desktop", "phone"])
@@ -135,10 +136,12 @@ def test_a_page_runs_no_script_but_its_own(name, browser, report_of, diagnosed, 
     seen.page.locator("main > p").first.click()
     drawn = seen.page.evaluate("[...document.querySelectorAll('.plot')].every(each => each.innerHTML)")
 
+    refused = [one for one in seen.complaints if "Content Security Policy" in one]
+
     assert seen.page.title().startswith(("smoke", "slowstep"))
-    assert [url for url in seen.requests if not url.startswith(("file://", "data:"))] == []
     assert drawn
-    assert len([one for one in seen.complaints if "Content Security Policy" in one]) == 3
+    assert len(refused) == 3
+    assert any("https://a.example/x" in one for one in refused)
     seen.context.close()
 
 
@@ -159,7 +162,7 @@ def test_everybody_can_use_a_report(name, browser, report_of, diagnosed):
     path = diagnosed / "index.html" if name == "index" else report_of(name)
     found = {}
     for width, scheme in ((360, "light"), (1280, "dark")):
-        seen = Visit(browser, path, width, color_scheme=scheme)
+        seen = Visit(browser, path, width, color_scheme=scheme, bypass_csp=True)  # axe-core is a script of its own
         seen.page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
         for one in Axe().run(seen.page).response["violations"]:
             found[one["id"]] = [node["html"][:120] for node in one["nodes"][:3]]
