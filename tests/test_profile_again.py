@@ -11,6 +11,8 @@ from torch import nn
 
 from test_profile_moves import profiled
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 EDGES = torch.randint(0, 60, (2, 400))
 HELD = torch.rand(60)
 
