@@ -46,6 +46,13 @@ def test_launches_that_disagree_widen_the_interval() -> None:
     assert paired(scatters, launches).half == pytest.approx(paired(scatters, [0] * 12).half, abs=2 * LAUNCH)
 
 
+def test_what_scatter_holds_is_not_counted_again() -> None:
+    """Where each pair has a launch of its own, pairs scatter by what launches differ by."""
+    values = np.random.default_rng(0).normal(0.1, 0.05, 7)
+
+    assert paired(values, range(7)).half < paired(values, [0] * 7).half
+
+
 def test_one_long_step_makes_no_launch_differ() -> None:
     """A pair with a step thirty times as long lies far out, and its launch is not slow for that."""
     quiet = np.tile([0.1, 0.102, 0.098], 4)

@@ -202,11 +202,12 @@ def _offset(values: np.ndarray, launches: Sequence[Hashable]) -> float:
     """Return the standard deviation of the speed of launches, as a log-ratio: as they show it, at least `LAUNCH`.
 
     What the centres of launches differ by, less what scatter makes of that, is its estimate by moments. Medians are
-    taken throughout, so that a single step thirty times as long makes no launch look slow.
+    taken throughout, so that a single step thirty times as long makes no launch look slow. Where each pair has a launch
+    of its own, scatter holds what launches differ by.
     """
     _, of = np.unique(np.asarray(launches), return_inverse=True)
     number = int(of.max()) + 1 if len(of) else 0
-    if number < 2:
+    if number < 2 or number == len(values):
         return LAUNCH
     centres = np.array([np.median(values[of == launch]) for launch in range(number)])
     scatter = _ordinary(values - centres[of]) * math.sqrt(len(values) / max(1, len(values) - number))
