@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
-from slowstep.judgement.held_up import FEWEST, trained_seconds
+from slowstep.judgement.held_up import FEWEST
 from slowstep.judgement.intervals import LAUNCH
+from slowstep.judgement.timeline import timeline
 from slowstep.records import Steps
+from slowstep_probe.measured import TRAINS
 
 P = 0.05
 """The two-sided p of the pace at another moment. It is asked for once, not look by look."""
@@ -70,9 +72,6 @@ def drift(noise: Sequence[Steps], others: Iterable[Sequence[Steps]]) -> Drift:
 
 def _mean_by_place(launches: Iterable[Steps]) -> dict[int, float]:
     """Return the mean seconds in which launches train on the step at each place of the data, where they take any."""
-    found: dict[int, list[float]] = {}
-    for steps in launches:
-        for place, seconds in zip(steps.position, trained_seconds(steps), strict=True):
-            found.setdefault(place, []).append(seconds)
-    means = {place: sum(each) / len(each) for place, each in found.items()}
-    return {place: mean for place, mean in means.items() if mean > 0}
+    seen = timeline(launches)
+    trained = np.sum([seen.phases[phase] for phase in TRAINS], axis=0)
+    return {place: mean for place, mean in zip(seen.position.tolist(), trained.tolist(), strict=True) if mean > 0}

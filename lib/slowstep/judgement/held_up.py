@@ -43,7 +43,7 @@ def _paces(launches: Sequence[Steps]) -> list[float | None]:
 
     It is the median of log-ratios; None where too few places are shared.
     """
-    each = [dict(zip(steps.position, trained_seconds(steps), strict=True)) for steps in launches]
+    each = [dict(zip(steps.position, _trained(steps), strict=True)) for steps in launches]
     seen = Counter(position for times in each for position in times)
     quickest: dict[int, float] = {}
     for times in each:
@@ -54,6 +54,6 @@ def _paces(launches: Sequence[Steps]) -> list[float | None]:
     return [float(np.median(np.log(found))) if len(found) >= FEWEST else None for found in ratios]
 
 
-def trained_seconds(steps: Steps) -> Sequence[float]:
+def _trained(steps: Steps) -> Sequence[float]:
     """Return the seconds of each step in which it trains."""
     return np.sum([steps.phases.get(phase) or [0.0] * len(steps) for phase in TRAINS], axis=0).tolist()
