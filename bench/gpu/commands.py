@@ -72,8 +72,8 @@ CAUSES = {
 
 def parts(scale: Scale) -> list[Part]:
     """Return the parts: the script as it is with one cause, and the others."""
-    names = list(CAUSES)
-    groups = {"command-1": names[:2], "command-2": names[2:4], "command-3": names[4:]}
+    names = list(CAUSES)[: scale.of_a_kind]
+    groups = {f"command-{1 + i // 2}": names[i : i + 2] for i in range(0, len(names), 2)}
     goals = [
         Goal(
             asked=f"causes named first, with a size that agrees, of {len(names) - 1}",

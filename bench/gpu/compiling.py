@@ -7,6 +7,7 @@ from functools import partial
 from bench.gpu.matrix import EXPECTED_ENDS
 from bench.gpu.part import Bench, Cell, Figures, Goal, Part
 from bench.gpu.runs import LANGUAGE, settings_of_run
+from bench.gpu.scale import Scale
 from bench.gpu.trials import arm_of, measurer_of, once
 
 COMPILED = {"training_arguments.torch_compile": True, "training_arguments.tf32": False}
@@ -23,7 +24,7 @@ MODES: dict[str, dict[str, object]] = {
 }
 
 
-def parts() -> list[Part]:
+def parts(scale: Scale) -> list[Part]:
     """Return the part."""
     return [
         Part(
@@ -31,7 +32,7 @@ def parts() -> list[Part]:
             title="modes of torch.compile",
             cells=[
                 Cell(name=name, measure=partial(_compiled, name), minutes=2.0 if changes else 0.6)
-                for name, changes in MODES.items()
+                for name, changes in list(MODES.items())[: scale.of_a_kind]
             ],
             goals=[
                 Goal(

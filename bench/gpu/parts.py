@@ -20,5 +20,5 @@ def parts(scale: Scale) -> list[Part]:
         *telemetry.parts(),
         *commands.parts(scale),
         *planted.parts(scale),
-        *compiling.parts(),
+        *compiling.parts(scale),
     ]

@@ -24,9 +24,6 @@ TRUTH = ("expect", "follows", "cure")
 """Keys that the kit never sees."""
 
 SCALES = ("real", "dry")
-GROUPS = ("planted-1", "planted-2", "planted-3", "planted-4", "healthy")
-"""The parts, each with two causes or runs."""
-
 LEAST_NAMED = 7
 """The fewest causes to be named, of eight."""
 
@@ -39,12 +36,14 @@ SIZE = "size"
 def parts(scale: Scale) -> list[Part]:
     """Return the parts: two causes each, and the healthy runs."""
     known = scenarios(scale)
-    pairs = [list(known["planted"])[i : i + 2] for i in range(0, len(known["planted"]), 2)] + [list(known["healthy"])]
+    measured = list(known["planted"])[: scale.of_a_kind]
+    planted = {f"planted-{1 + i // 2}": measured[i : i + 2] for i in range(0, len(measured), 2)}
+    healthy = {"healthy": list(known["healthy"])}
     goals = [
         Goal(
-            asked=f"causes named first, with a size that agrees, of {len(known['planted'])}",
+            asked=f"causes named first, with a size that agrees, of {len(measured)}",
             wanted=f"at least {LEAST_NAMED}",
-            value=partial(_right, list(known["planted"])),
+            value=partial(_right, measured),
             holds=lambda count: count >= LEAST_NAMED,
         ),
     ]
@@ -54,16 +53,15 @@ def parts(scale: Scale) -> list[Part]:
         value=partial(_right, list(known["healthy"])),
         holds=lambda count: count == len(known["healthy"]),
     )
-    planted = GROUPS[:-1]
     return [
         Part(
             name=name,
             title=", ".join(cause.replace("_", " ") for cause in causes),
             cells=[cell for cause in causes for cell in _cells(cause, known, scale)],
             goals=[left_alone] if name == "healthy" else goals,
-            room=() if name == "healthy" else planted,
+            room=() if name == "healthy" else tuple(planted),
         )
-        for name, causes in zip(GROUPS, pairs, strict=True)
+        for name, causes in (planted | healthy).items()
     ]
 
 

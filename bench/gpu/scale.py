@@ -71,6 +71,9 @@ class Scale:
     """The sizes of the script of one's own; empty for those that stand in it."""
     script_steps: int
     """The steps that it trains without the kit, a quarter of them before its clock."""
+    of_a_kind: int | None
+    """How many planted causes, commands and modes of the compiler are measured, which differ in a setting or a line
+    each; None for all. A dry run shows that they run, for which two of a kind do."""
     job: dict[str, Any]
     """What is changed in seed 001 for the job that is projected and trained."""
 
@@ -139,6 +142,7 @@ REAL = Scale(
     command_minutes=2.0,
     script={},
     script_steps=240,
+    of_a_kind=None,
     job={},
 )
 
@@ -226,5 +230,6 @@ DRY = Scale(
     command_minutes=0.15,
     script={"width": 64, "depth": 2, "heads": 2, "length": 64, "batch_size": 16},
     script_steps=40,
+    of_a_kind=2,
     job=IN_32_BIT | {"quantization.bnb_4bit_compute_dtype": "float32"},
 )
