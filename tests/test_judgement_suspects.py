@@ -278,6 +278,27 @@ def test_a_loop_in_python_is_found_without_its_flops(seconds: float, own: float,
 
 
 @pytest.mark.parametrize(
+    ("called", "line"),
+    [
+        ({"train.py:9 in loss": 576.0, "train.py:60 in step": 12.0}, "train.py:9"),
+        ({"train.py:60 in step": 12.0}, "train.py:54"),  # none of these calls runs the loop, so the shares tell
+        ({}, "train.py:54"),
+    ],
+)
+def test_the_line_of_a_loop_is_the_one_that_calls_its_operators(called: dict[str, float], line: str) -> None:
+    """A line beside the loop may take as long as the loop does."""
+    known = profiled(places={"forward": {"train.py:9 in loss": 0.3, "train.py:54 in step": 0.08}})
+    loops = {"forward": Loop(name="aten::cosine_similarity", calls=576 * known.steps, seconds=0.08 * known.seconds)}
+    steps = facts(
+        HEALTHY | {"forward": 0.45}, profile=replace(known, loops=loops, called={"forward": called} if called else {})
+    )
+
+    (found,) = suspects(steps, MINIMUM)
+
+    assert line in found.consists_of[0]
+
+
+@pytest.mark.parametrize(
     ("taken", "lost"),
     [
         ({"aten::im2col": 0.2, "aten::copy_ in aten::matmul": 0.1}, 0.27),

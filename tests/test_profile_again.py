@@ -106,6 +106,32 @@ def test_what_is_computed_again_is_told_with_its_line(
     assert all(0 < seconds for seconds in own.values())
 
 
+def pair_by_pair(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([nn.functional.cosine_similarity(a, b, 0) for a in x for b in x])
+
+
+def beside(x: torch.Tensor) -> torch.Tensor:
+    for factor in (0.5, 1.5):
+        x = (factor * x).tanh().exp().clamp(max=2.0)
+    return x
+
+
+def pairs(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A loop over all pairs of rows, and other operators beside it."""
+    return pair_by_pair(beside(x)[:12])
+
+
+def test_the_line_that_calls_an_operator_again_and_again_is_told(tmp_path: Path) -> None:
+    """The line of a loop calls one operator as often as it turns; other lines call theirs a few times."""
+    every = profiled(Computes(pairs), torch.rand(60, 60), tmp_path).called["forward"]  # its backward pass as well
+    called = {line: calls for line, calls in every.items() if Path(__file__).name in line}
+    first, calls = max(called.items(), key=lambda item: item[1])
+
+    assert first.endswith(" in pair_by_pair")
+    assert calls >= 12 * 12
+    assert 2 == max(calls for line, calls in called.items() if line.endswith(" in beside"))
+
+
 def test_a_mode_of_the_programs_own_stays(tmp_path: Path) -> None:
     """The kit's mode ends as the profile does, and leaves alone what the program has entered since."""
 

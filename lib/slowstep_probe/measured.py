@@ -309,6 +309,9 @@ class ProfileRecord:
     aten::matmul`."""
     again: dict[str, float] = field(default_factory=dict)
     """Seconds of the forward pass, at each line of the user's own, in operators that compute the same again."""
+    called: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The user's own lines of each phase that call some operator most often, with its calls a step; empty where the
+    calls were not looked at one by one, as on a device."""
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
     start: int = 0

@@ -106,8 +106,13 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> ProfileSha
 
 
 def line_of_loop(profile: ProfileRecord, phase: str) -> str:
-    """Return the line of a phase that runs its loop: the largest that takes no more than the loop does."""
-    loop = profile.loops[phase]
+    """Return the line of a phase that runs its loop: the one that calls an operator about as often as the loop turns.
+
+    Where no line is known to do so, it is the largest that takes no more than the loop does.
+    """
+    loop, called = profile.loops[phase], profile.called.get(phase, {})
+    if called and max(called.values()) >= loop.calls / profile.steps / 2:
+        return max(called, key=lambda line: called[line])
     most = trust(profile) * (loop.seconds + loop.products) / profile.seconds
     found = [p for p in profile.places if p.phase == phase and p.own]
     line = next((p for p in found if p.share <= most), found[0] if found else None)

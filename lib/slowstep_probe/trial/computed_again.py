@@ -6,6 +6,8 @@ same operator gets the same values and gives the same result, in one step or in 
 Each tensor has a number for its values. What an operator gives gets a number made of the operator and the numbers that
 it was given; what comes from elsewhere, a batch say, gets one of its bytes. Values that change in their place have
 another number from then on, and random numbers have one that never comes again. So equal numbers mean equal values.
+
+On the way, the calls of each operator are counted by the line that makes them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import os
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -63,6 +65,9 @@ class ComputedAgain(TorchDispatchMode):
         self._done = set[int]()
         """What was computed, by the numbers of operators with what they were given."""
         self._taken = [Counter[str]() for _ in range(VALUES_COUNTED)]
+        self._calls = Counter[tuple[str, str, str]]()
+        """The calls of each operator outside of backward passes, by the phase, the line of the user's own, and its
+        name."""
         self._before, self._after = looking(self._number_of_call), looking(self._note)
         self.looks = False
 
@@ -87,6 +92,14 @@ class ComputedAgain(TorchDispatchMode):
     def seconds(self) -> dict[str, float]:
         """Return the seconds a step at each line of the user's own code: those of the step that had the fewest."""
         return dict(min(self._taken, key=Counter.total))
+
+    def called(self, most: int) -> dict[str, dict[str, float]]:
+        """Return the lines of each phase that call some operator most often, up to `most`, with its calls a step."""
+        found = defaultdict[str, dict[str, float]](dict)
+        for (phase, where, _), calls in self._calls.most_common():
+            if where not in found[phase] and len(found[phase]) < most:
+                found[phase][where] = calls / max(1, self._step)
+        return dict(found)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and note whether the same one has had the same values before."""
@@ -114,13 +127,16 @@ class ComputedAgain(TorchDispatchMode):
                 self._give(tensor, next(self._new) if call is None else hash((call, "changed", number)), anew=True)
         for number, tensor in enumerate(one for one in _leaves(result) if isinstance(one, torch.Tensor)):
             self._give(tensor, next(self._new) if call is None else hash((call, number)))
+        phase = self._phase()
+        where, own = ("", False) if phase == "backward" else place_of(sys._getframe())
+        if own:
+            self._calls[phase, where, func.name()] += 1
         if call is None:
             return
         given = any(isinstance(one, torch.Tensor) for one in _leaves((args, kwargs)))
-        if call in self._done and self._step >= VALUES_KNOWN and given and kind.counts and self._phase() == "forward":
-            where, own = place_of(sys._getframe())
-            if own:
-                self._taken[self._step - VALUES_KNOWN][where] += seconds
+        again = call in self._done and self._step >= VALUES_KNOWN and given and kind.counts
+        if own and again and phase == "forward":
+            self._taken[self._step - VALUES_KNOWN][where] += seconds
         self._done.add(call)
 
     def _number(self, value: Any) -> Hashable:

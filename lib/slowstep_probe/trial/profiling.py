@@ -216,6 +216,7 @@ class Profiling:
             written_out=written_out(self._host_events, self._part, steps, self._own),
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
             again={line: steps * seconds for line, seconds in self._again.seconds().items()},
+            called=self._again.called(TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
