@@ -129,7 +129,7 @@ def test_the_line_that_calls_an_operator_again_and_again_is_told(tmp_path: Path)
 
     assert first.endswith(" in pair_by_pair")
     assert calls >= 12 * 12
-    assert 2 == max(calls for line, calls in called.items() if line.endswith(" in beside"))
+    assert 2 <= max(calls for line, calls in called.items() if line.endswith(" in beside")) < 12
 
 
 def test_a_mode_of_the_programs_own_stays(tmp_path: Path) -> None:
