@@ -37,7 +37,8 @@ from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by
 from slowstep.investigation.results import NotebookRun
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.judgement.judge import before_trial, judge
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord

@@ -20,8 +20,9 @@ from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.first_reads import FirstReads, first_reads
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.missed import KnownOfRun
-from slowstep.judgement.verdict import Outcome, before_trial, judge
+from slowstep.judgement.verdict import Outcome
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.processes.tree import bytes_fetched

@@ -25,7 +25,8 @@ from simulated import around, contrast, pairs, record
 from slowstep.final.choice import Choice
 from slowstep.final.decision_record import decision
 from slowstep.investigation.results import Measured
-from slowstep.judgement.verdict import Outcome, before_trial, judge
+from slowstep.judgement.judge import before_trial, judge
+from slowstep.judgement.verdict import Outcome
 from slowstep.report import Chart
 from slowstep.report.chart import Table, Text
 from slowstep.report.html import render

@@ -26,6 +26,7 @@ from slowstep.judgement.devices import MARGIN, Peak, peak_of
 from slowstep.judgement.drift import Drift, drift
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
+from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.later_epochs import epochs_end
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.notes import passing
@@ -44,7 +45,7 @@ from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import PASSES, Suspect, perhaps_suspects, suspects
 from slowstep.judgement.throughput import samples_per_step, seconds_per_sample
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.measure.live_trial import DISCARDED, START_UP
 from slowstep.records import (
     PHASES,

@@ -27,8 +27,9 @@ from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.together import next_comparisons
 from slowstep.judgement.comparison import FEWEST_PAIRS, change
+from slowstep.judgement.judge import before_trial
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
+from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import holm
 from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
