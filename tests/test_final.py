@@ -42,8 +42,8 @@ from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
-from slowstep.report.overview import overview
 from slowstep.report.prose import conclusion, final_conclusion
+from slowstep.report.read_overview import overview
 from slowstep.settings import Loaded, Settings, override
 
 GIB = 2**30

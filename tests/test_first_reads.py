@@ -27,8 +27,8 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.processes.tree import bytes_fetched
 from slowstep.records import Block, Memory, Status, Steps, TrialRecord, Work
-from slowstep.report.overview import overview
 from slowstep.report.prose import baseline_conclusion
+from slowstep.report.read_overview import overview
 from slowstep.settings import Loaded, Settings, override
 from slowstep.settings.schema import Budget
 from slowstep.wording.first_reads import waits_for_disk
