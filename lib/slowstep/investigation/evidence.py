@@ -27,7 +27,7 @@ from slowstep.judgement.drift import Drift, drift
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.judge import before_trial, judge
-from slowstep.judgement.later_epochs import epochs_end
+from slowstep.judgement.later_epochs import epochs_end_since
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
@@ -262,7 +262,7 @@ class Evidence:
             projection=None if self._changes_pace else self._job(facts, self.settings),
             unprojected=self._unprojected(facts),
             fails=self._fails(record, observed),
-            epochs_end=epochs_end(self.settings.run, [record.baseline, *([observed.trial] if observed else [])]),
+            epochs_end=epochs_end_since(self.settings.run, [record.baseline, *([observed.trial] if observed else [])]),
         )
 
     def _drift(self, steps: Mapping[str, Sequence[Steps]]) -> Drift:
