@@ -239,7 +239,7 @@ def test_what_was_spent_counts_where_other_minutes_drop_a_conclusion(opened: Cal
     lab.test("compute")
     first = lab.conclude()
     lab.evidence.store.drop("summaries", lab.notebook)
-    between = took(lab.evidence.store, lab.notebook, first.arm, lab._plan)
+    between = took(lab.evidence.store, lab.notebook, first.arm, lab.evidence.run_identity)
     again = open_lab(lab.loaded, lab.folder.parent, lab.notebook, lab.measurer)
     again.test("compute")
     second = again.conclude()

@@ -114,6 +114,11 @@ class Evidence:
         """True if this is the evidence of a notebook that has concluded."""
         return self._concluded is not None
 
+    @property
+    def run_identity(self) -> str:
+        """The identity of the run in its environment, under which is kept what it took."""
+        return run_identity(self.arm, self.environment)
+
     # -- records --
 
     def read(self, what: Needed[T]) -> T | None:
@@ -499,6 +504,11 @@ class Evidence:
                 if verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):
                     return verdict.effect
         return None
+
+
+def run_identity(arm: Arm, environment: Environment) -> str:
+    """Return the identity of a run in its environment."""
+    return identity(arm.determinants(), environment.determinants)
 
 
 def _touches(contrast: Contrast, phase: str) -> bool:

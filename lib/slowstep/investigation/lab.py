@@ -283,7 +283,7 @@ class Lab(Shown):
 
     def _plan_run(self, began: float, before: tuple[float, int]) -> PlanRun:
         """Keep and return what was spent on the plan so far, with what was spent since it `began` this time."""
-        earlier = self.evidence.store.read(PlanRun, "plans", self._plan) or PlanRun()
+        earlier = self.evidence.store.read(PlanRun, "plans", self.evidence.run_identity) or PlanRun()
         measured_seconds, steps = self._since(before)
         if not steps:
             return earlier
@@ -292,13 +292,8 @@ class Lab(Shown):
             measured_seconds=earlier.measured_seconds + measured_seconds,
             steps=earlier.steps + steps,
         )
-        self.evidence.store.write(spent, "plans", self._plan)
+        self.evidence.store.write(spent, "plans", self.evidence.run_identity)
         return spent
-
-    @property
-    def _plan(self) -> str:
-        """The name of the record of what the plan took, for this run in this environment."""
-        return identity(self.arm.determinants(), self.evidence.environment.determinants)
 
     def compare(self, contrast: Contrast, name: str, comparisons: int = 1, combines: bool = True) -> Measured:
         """Return a contrast's verdict outside of a comparison family: a combination with and without a change, say.
@@ -356,7 +351,7 @@ class Lab(Shown):
         _, arm = self.baseline, identity(self.arm.determinants())  # it is measured before its time is counted
         spent = (self._elapsed(), *self._since(self._before))
         seconds, measured_seconds, steps = (now - then for now, then in zip(spent, self._counted, strict=True))
-        if earlier := minutes.spent_on(store, self.notebook, self._plan):
+        if earlier := minutes.spent_on(store, self.notebook, self.evidence.run_identity):
             seconds = earlier.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
             measured_seconds, steps = earlier.measured_seconds + measured_seconds, earlier.steps + steps
         summary = Summary(
@@ -385,7 +380,7 @@ class Lab(Shown):
             self._counted = spent
             store.write(summary, "summaries", self.notebook)
             together = PlanRun(seconds=seconds, measured_seconds=measured_seconds, steps=int(steps))
-            minutes.keep_spent(store, self.notebook, self._plan, together)
+            minutes.keep_spent(store, self.notebook, self.evidence.run_identity, together)
         self.close()
         return summary
 
@@ -442,9 +437,11 @@ class Lab(Shown):
         """Return the seconds that are left of a part of the minutes that measuring may take (`budget.minutes`)."""
         if self.settings.budget.minutes is None or self.measurer is None:
             return math.inf
-        plan = self.evidence.store.read(PlanRun, "plans", self._plan)
+        plan = self.evidence.store.read(PlanRun, "plans", self.evidence.run_identity)
         arm = identity(self.arm.determinants())
-        known = sum(minutes.took(self.evidence.store, section.notebook, arm, self._plan) for section in SECTIONS)
+        known = sum(
+            minutes.took(self.evidence.store, section.notebook, arm, self.evidence.run_identity) for section in SECTIONS
+        )
         spent = known - self._counted[0] + (plan.seconds if plan else 0.0) + minutes.drawing(self.evidence.store)
         return 60 * self.settings.budget.minutes * part - spent - self._elapsed()
 

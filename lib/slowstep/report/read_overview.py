@@ -61,7 +61,7 @@ def overview(folder: Path) -> Overview:
         waiting = [section for section in SECTIONS if section.notebook not in summaries]
         verdicts += [v for v in decided_so_far(folder, waiting) if v.name not in {known.name for known in verdicts}]
     ended = {run.notebook: run for run in runs}
-    spent = measuring(store, about.run if about else "", summaries)
+    spent = measuring(store, about.run_identity if about else "", summaries)
     decided = final.decision if final else None
     remaining = decided.remaining if decided else None
     compared = _comparisons(store, summaries)
