@@ -793,7 +793,7 @@ def test_what_was_not_reached_says_so_once(minutes: float, said: str, opened: Ca
     """With the limit in minutes, and nothing else: that it was not measured is no other reason."""
     lab = opened(lambda name, purpose: 0.0, minutes=minutes)
     _ = lab.baseline
-    lab.began -= 1e6
+    lab.spending.began -= 1e6
     reasons = {v.reason for v in lab.test("overheads") if v.untried}
 
     assert {f"not reached within {said} (budget.minutes)"} == reasons
