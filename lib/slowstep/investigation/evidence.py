@@ -18,11 +18,12 @@ from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan_all, touched_by
 from slowstep.investigation import needed
 from slowstep.investigation.needed import Needed, Pacing
+from slowstep.investigation.peaks import Peaks
 from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
 from slowstep.judgement.course import Course, courses, placed
-from slowstep.judgement.devices import MARGIN, Peak, peak_of
+from slowstep.judgement.devices import Peak
 from slowstep.judgement.drift import Drift, drift
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
@@ -30,7 +31,7 @@ from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.later_epochs import epochs_end_since
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.notes import passing
-from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
+from slowstep.judgement.projection import Projection, project, samples_of_epoch, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
     MAY_STALL,
@@ -38,7 +39,6 @@ from slowstep.judgement.run_facts import (
     baseline_facts,
     changed_facts,
     events_alone,
-    flops_of,
     periodic_event_shares,
 )
 from slowstep.judgement.stopping import StopRule
@@ -65,18 +65,11 @@ from slowstep.records import (
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
 from slowstep.settings.epochs import why_epochs_end
-from slowstep.settings.run import DTYPES
 
 T = TypeVar("T")
 
 CEILING = CATALOGUE["cached_batches"]
 """The factor whose trial shows the most that data loading can bring."""
-
-PRECISION = CATALOGUE["precision"]
-"""The factor whose levels multiply matrices in another precision. They are bounded by the peak in that precision."""
-
-OF_ARITHMETIC = ("precision", "tf32", "weights", "double_precision")
-"""The factors that change a run's arithmetic, and with it the peak of the device that counts for the run."""
 
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
@@ -106,6 +99,7 @@ class Evidence:
         self.store = Store(folder / "records")
         self.machine = from_plain(Machine, environment.machine)
         self.device = "cpu" if settings.training("use_cpu") else self.machine.device
+        self._peaks = Peaks(settings, self.machine, self.device, self.read)
         self.arm = Arm(label="baseline", settings=settings)
         """The baseline: the run as it is."""
 
@@ -137,10 +131,10 @@ class Evidence:
 
     def missing_of_baseline(self) -> Iterator[Needed[Any]]:
         """Yield the records that the baseline still needs, one by one. The next need may depend on the last record."""
-        for what in (self._noise, self._observation, self._events, self._profile, self._peak):
+        for what in (self._noise, self._observation, self._events, self._profile, self._peaks.need):
             if (one := what()) is not None and self.read(one) is None:
                 yield one
-        yield from (one for one in self._other_peaks().values() if self.read(one) is None)
+        yield from (one for one in self._peaks.needs_of_tried(self.noise).values() if self.read(one) is None)
 
     def _noise(self) -> Needed[ComparisonRecord]:
         return needed.noise(self.settings, self.arm)
@@ -158,21 +152,6 @@ class Evidence:
 
     def _profile(self) -> Needed[ProfileRecord] | None:
         return self.profile_of(self.arm) if self.noise.pairs else None
-
-    def _peak(self) -> Needed[Peak] | None:
-        return None if self._data_sheet else needed.peak(computed_in(self.settings))
-
-    def _other_peaks(self) -> dict[str, Needed[Peak]]:
-        """Return the needs of the device's peaks in the precisions that are tried, by PyTorch's names of them.
-
-        They bound a run whose FLOPs are known.
-        """
-        blocks = self.noise.blocks
-        if self._data_sheet or not blocks or flops_of(blocks, self.noise.baseline.observed) is None:
-            return {}
-        every = plan_all(self.settings, self.machine)
-        tried = [level.value for c in every if not c.untestable for f, level in c.levels if f is PRECISION]
-        return {DTYPES[value]: needed.peak(DTYPES[value]) for value in tried}
 
     def profile_of(self, arm: Arm) -> Needed[ProfileRecord]:
         """Return the need of a profile of `arm`: of later steps where those of the baseline grow longer.
@@ -206,12 +185,7 @@ class Evidence:
     @property
     def peak(self) -> Peak | None:
         """The peak of the device: by its data sheet if its name is known, else as it was measured."""
-        what = self._peak()
-        return self.read(what) if what else self._data_sheet
-
-    @property
-    def _data_sheet(self) -> Peak | None:
-        return peak_of(self.machine.gpu) if self.device == "cuda" else None
+        return self._peaks.own
 
     @property
     def records(self) -> list[str]:
@@ -242,13 +216,9 @@ class Evidence:
             facts,
             periodic_events=periodic_event_shares(self.settings, facts.blocks, self.events),
             events_alone=alone,
-            peak_flops=self.peak.most * devices(record.baseline, self.settings.on_nodes) if self.peak else None,
-            other_peaks={
-                dtype: peak.most * devices(record.baseline, self.settings.on_nodes)
-                for dtype, what in self._other_peaks().items()
-                if (peak := self.read(what))
-            },
-            product_rate=self._product_rate(self.settings, self.peak and self.peak.most),
+            peak_flops=self._peaks.flops(record.baseline),
+            other_peaks=self._peaks.flops_of_tried(record),
+            product_rate=self._peaks.product_rate(self.settings, self.peak and self.peak.most),
             profile=None if profile.failed else profile,
             places=[*profile.places, *self._places_of_events(alone)],
             on_nodes=self.settings.on_nodes,
@@ -415,11 +385,11 @@ class Evidence:
         profile = self.read(self.profile_of(arm))
         if not (record and record.pairs and change.verdict.effect and profile) or profile.failed:
             return None
-        peak = self._peak_flops(change)
+        peak = self._peaks.flops_of_change(change, self.baseline.facts)
         facts = replace(
             changed_facts(record, self.settings.budget.rarest_stall),
             peak_flops=peak,
-            product_rate=self._product_rate(arm.settings, peak),
+            product_rate=self._peaks.product_rate(arm.settings, peak),
             profile=profile,
             places=profile.places,
             on_nodes=arm.settings.on_nodes,
@@ -436,22 +406,6 @@ class Evidence:
             perhaps=perhaps_suspects(facts, self.settings.budget.minimum_effect),
             missed="" if facts.sees_stalls(facts.evidence) else facts.evidence.missed,
         )
-
-    def _peak_flops(self, change: Measured) -> float | None:
-        """Return the peak in FLOP/s of the devices of a changed run, in its own arithmetic; None if it is not known."""
-        of_arithmetic = [(f, level) for f, level in change.contrast.levels if f.name in OF_ARITHMETIC]
-        dtype = next((DTYPES[level.value] for f, level in of_arithmetic if f is PRECISION), "")
-        facts, record = self.baseline.facts, change.record
-        same = not of_arithmetic or self._data_sheet is not None  # a data sheet's is that of the fastest arithmetic
-        peak = facts.peak_flops if same else facts.other_peaks.get(dtype)
-        of_change = devices(record.treatment, change.contrast.treatment.settings.on_nodes)
-        return peak and peak * of_change / devices(record.baseline, self.settings.on_nodes)
-
-    def _product_rate(self, settings: Settings, most: float | None) -> float | None:
-        """Return the FLOP/s that large products reach on the host (`RunFacts.product_rate`), from the most they may."""
-        of_peak, threads = self.peak and self.peak.threads, settings.run["process.num_threads"]
-        alone = settings.ranks <= 1 and of_peak is not None and (threads is None or threads >= of_peak)
-        return most / MARGIN if most and alone else None
 
     # -- hypotheses --
 
@@ -518,11 +472,3 @@ def _touches(contrast: Contrast, phase: str) -> bool:
 def _failed(record: ComparisonRecord) -> TrialRecord | None:
     """Return the trial that failed in a comparison; None if none did."""
     return next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
-
-
-def computed_in(s: Settings) -> str:
-    """Return the arithmetic of the matrix products, as PyTorch names it."""
-    if s.training("bf16") or s.training("fp16"):
-        return "bfloat16" if s.training("bf16") else "float16"
-    four_bit = (s.quantization or {}).get("bnb_4bit_compute_dtype")
-    return str(four_bit) if four_bit else s.model.dtype
