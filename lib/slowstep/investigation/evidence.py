@@ -17,21 +17,21 @@ from typing import Any, TypeVar
 from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan_all, touched_by
 from slowstep.investigation import needed
+from slowstep.investigation.early_steps import EarlySteps
 from slowstep.investigation.needed import Needed, Pacing
 from slowstep.investigation.peaks import Peaks
 from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
-from slowstep.judgement.course import Course, courses, placed
+from slowstep.judgement.course import placed
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.drift import Drift, drift
-from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.later_epochs import epochs_end_since
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.notes import passing
-from slowstep.judgement.projection import Projection, project, samples_of_epoch, unknown, unlike_the_job
+from slowstep.judgement.projection import Projection, project, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
     MAY_STALL,
@@ -44,7 +44,7 @@ from slowstep.judgement.run_facts import (
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import PASSES, Suspect, perhaps_suspects, suspects
 from slowstep.judgement.throughput import samples_per_step, seconds_per_sample
-from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
+from slowstep.judgement.timeline import steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.measure.live_trial import DISCARDED, START_UP
 from slowstep.records import (
@@ -64,7 +64,6 @@ from slowstep.records import (
 )
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
-from slowstep.settings.epochs import why_epochs_end
 
 T = TypeVar("T")
 
@@ -143,7 +142,7 @@ class Evidence:
         if not self.noise.pairs:
             return None
         wanted = steps_to_see(self.settings.budget.rarest_stall)
-        known = timeline(self._noise_steps()).evidence.steps
+        known = timeline(self.noise.steps).evidence.steps
         # a few of the steps that are known are no help: those observed may be the same ones, seen again
         return needed.observation(self.settings, self.arm, wanted if known < wanted else 0)
 
@@ -159,10 +158,9 @@ class Evidence:
         A profile of earlier steps that was measured before that was known serves as well.
         """
         first = needed.profile(arm, self.folder / "traces")
-        if arm != self.arm or not any(one.grows for one in self._courses):
+        if arm != self.arm or not any(one.grows for one in self._early.courses):
             return first
-        last = max(max(steps.position) for steps in self._early_steps if steps)
-        late = needed.profile(arm, self.folder / "traces", round(2 / 3 * last))
+        late = needed.profile(arm, self.folder / "traces", round(2 / 3 * self._early.last_position))
         return first if self.read(late) is None and self.read(first) is not None else late
 
     @property
@@ -197,9 +195,6 @@ class Evidence:
         arm = identity(self.arm.determinants())
         return steps_of_arm(self.store, arm, self.environment, among, self.noise.node)
 
-    def _noise_steps(self) -> list[Steps]:
-        return [*self.noise.baseline.steps, *self.noise.treatment.steps]
-
     # -- the baseline --
 
     @cached_property
@@ -207,7 +202,7 @@ class Evidence:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         record, steps = self.noise, self._steps()
         every = [one for of_record in steps.values() for one in of_record]
-        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._of_job)
+        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._early.of_job)
         if facts is None:
             raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
         profile, observed = self.have(self._profile()), self.observation
@@ -233,8 +228,8 @@ class Evidence:
             unobserved=observed.trial.failure if observed else "",
             unprofiled=profile.failed,
             block_length=self.block_length,
-            courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
-            projection=None if self._changes_pace else self._job(facts, self.settings),
+            courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._early.courses],
+            projection=None if self._early.change_pace else self._job(facts, self.settings),
             unprojected=self._unprojected(facts),
             fails=self._fails(record, observed),
             epochs_end=epochs_end_since(self.settings.run, [record.baseline, *([observed.trial] if observed else [])]),
@@ -243,11 +238,11 @@ class Evidence:
     def _drift(self, steps: Mapping[str, Sequence[Steps]]) -> Drift:
         """Return how far the speed of the baseline at other moments lay from that of the A/A comparison."""
         own = f"comparisons/{self._noise().key(self.environment)}"
-        return drift(self._noise_steps(), [launches for record, launches in steps.items() if record != own])
+        return drift(self.noise.steps, [launches for record, launches in steps.items() if record != own])
 
     def _unprojected(self, facts: RunFacts) -> str:
         """Return why the job is not projected, as a clause; an empty text if it is."""
-        if self._changes_pace:
+        if self._early.change_pace:
             return NO_ONE_PACE
         return unknown(self.settings, self.noise) or unlike_the_job(facts)
 
@@ -266,56 +261,12 @@ class Evidence:
         return f"{failed.failure} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
 
     @cached_property
-    def _early_steps(self) -> list[Steps]:
-        """The steps of the two records that are made before any other, so that what rests on them stays the same."""
-        observed = self.observation
-        alike = observed is not None and observed.node == self.noise.node
-        return [*self._noise_steps(), *(observed.trial.steps if alike else [])]
-
-    @cached_property
-    def _early(self) -> Timeline:
-        return timeline(self._read_early[1])
-
-    @cached_property
-    def _read_early(self) -> tuple[FirstReads | None, Sequence[Steps]]:
-        """The wait for files that some early steps read from disk, and the early steps that wait as the job's do.
-
-        The wait is None if no steps waited longer for that.
-        """
-        return as_in_job(self._early_steps, self._of_job)
-
-    def _of_job(self, found: FirstReads) -> FirstReads:
-        """Return a wait for files with what is known of the job: the bytes of an epoch, the memory, and its epochs."""
-        samples, job = self.settings.job.samples or samples_of_epoch(self.noise), self.settings.job
-        return replace(
-            found,
-            epoch_bytes=samples and samples * found.sample_bytes,
-            memory=self.machine.memory,
-            epochs=job.epochs,
-        )
-
-    @cached_property
-    def _courses(self) -> list[Course]:
-        """The phases in which steps become longer or shorter as training goes on, and not as files are in memory."""
-        arms = [range(len(arm.steps)) for arm in (self.noise.baseline, self.noise.treatment)]
-        times = [time for arm in arms for time in arm]  # both arms of a launch train beside each other
-        times += range(len(times), len(self._early_steps))
-        epoch = samples_of_epoch(self.noise) or 0
-        found = courses(self._early_steps, self.settings.budget.minimum_effect, epoch, times)
-        if why_epochs_end(self.settings.run, self.noise.baseline.observed):
-            found = [replace(one, beyond_epoch=0) for one in found]
-        read = self._read_early[0]
-        waits = read.phase if read and read.matters else None
-        return [one for one in found if waits not in one.phase.split(" and ")]
-
-    @property
-    def _changes_pace(self) -> bool:
-        """True if the baseline's steps are known to keep no one pace."""
-        return not all(one.once for one in self._courses)
+    def _early(self) -> EarlySteps:
+        return EarlySteps(self.settings, self.machine.memory, self.noise, self.observation)
 
     def projected(self, change: Measured) -> Projection | None:
         """Return the job after a change; None if its size is not known, or if its steps keep no one pace."""
-        return None if self._changes_pace else self.at_one_pace(change)
+        return None if self._early.change_pace else self.at_one_pace(change)
 
     def at_one_pace(self, change: Measured | None = None) -> Projection | None:
         """Return the job, or that after a change, as if its steps kept the pace that was measured."""
@@ -334,11 +285,10 @@ class Evidence:
         stalls = facts.stalls_beyond_blocks, facts.stalls_at_most
         return project(settings, self.noise, self.events, change, *stalls, facts.drift)
 
-    @cached_property
+    @property
     def stall_samples(self) -> float:
         """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
-        apart = self._early.spacing(MAY_STALL, self.settings.budget.minimum_effect / 2)
-        return apart * samples_per_step(self.noise.blocks) if apart > 1 else 0.0
+        return self._early.stall_samples
 
     @cached_property
     def _sample_seconds(self) -> float:
@@ -437,7 +387,7 @@ class Evidence:
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
         known = KnownOfRun(stalls=self._stalling, noise=self.noise, reads=self.baseline.facts.first_reads)
         verdict = judge(prior, contrast, record, least, device, known)
-        passes = [one for one in self._courses if not (one.grows or one.once)]
+        passes = [one for one in self._early.courses if not (one.grows or one.once)]
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
         return Measured(contrast=contrast, verdict=verdict, record=record)
