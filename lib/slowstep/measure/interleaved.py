@@ -35,7 +35,7 @@ from typing import TypeVar
 from slowstep.judgement.block_length import FIRST, prolonged
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
-from slowstep.measure import device_telemetry, on_other_nodes, other_processes
+from slowstep.measure.beside_blocks import BesideBlock
 from slowstep.measure.block_samples import Needs, common, sizes
 from slowstep.measure.going_on import joined, pairs_before
 from slowstep.measure.live_trial import LiveTrial
@@ -43,7 +43,6 @@ from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.turns import firsts
-from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.epochs import FAILED
 from slowstep_probe.processes.log import log_tail
@@ -343,34 +342,10 @@ class InterleavedComparison:
         return start
 
     def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
-        before, elsewhere = other_processes.read(self._own_cpu()), on_other_nodes.read()
-        with device_telemetry.watched(self._own_processes, trial.devices) as device:
+        beside = BesideBlock(self.pool)
+        with beside.watched(trial):
             block = trial.block(samples, start, alone=len(self.pool.live) == 1)
-        after = other_processes.read(self._own_cpu())
-        whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
-        # a long save must not hide what disturbed a short block
-        found = other_processes.between(before, after) or other_processes.between(
-            before, other_processes.read(self._own_cpu())
-        )
-        there = on_other_nodes.read()
-        found = found or on_other_nodes.interrupted(elsewhere, there)
-        stops = [after.stops_since(before), *(there[n].stops_since(elsewhere[n]) for n in there.keys() & elsewhere)]
-        periods, used_up = max(stops, key=lambda one: one[1])
-        return replace(
-            whole,
-            interrupted=found or device.interrupted,
-            telemetry=device.telemetry,
-            quota_periods=periods,
-            quota_used_up=used_up,
-        )
-
-    def _own_processes(self) -> set[int]:
-        """Return the numbers of all processes that the live trials have."""
-        return {process.pid for guard in self.pool.guards for process in process_tree(guard)}
-
-    def _own_cpu(self) -> float:
-        """Return the processor seconds that all live trials have used so far."""
-        return sum(trial.process.cpu_seconds() for trial in self.pool.live.values())
+        return beside.told(trial.amortised(self.arms[side].settings, block, self.request.periodic_events))
 
     def _asked(self, side: int, ask: Callable[[LiveTrial], T]) -> T:
         """Return the answer of the arm's trial. One that runs out of memory beside the other is asked again alone."""
