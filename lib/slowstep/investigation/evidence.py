@@ -268,7 +268,7 @@ class Evidence:
         """Return the job after a change; None if its size is not known, or if its steps keep no one pace."""
         return None if self._early.change_pace else self.at_one_pace(change)
 
-    def at_one_pace(self, change: Measured | None = None) -> Projection | None:
+    def at_one_pace(self, change: Measured | None) -> Projection | None:
         """Return the job, or that after a change, as if its steps kept the pace that was measured."""
         if change is not None:
             return self._job(self.baseline.facts, change.contrast.treatment.settings, change.record)

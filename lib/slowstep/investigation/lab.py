@@ -288,11 +288,11 @@ class Lab(Shown):
         if prior.outcome is Outcome.NOT_TESTABLE:
             return Measured(contrast=contrast, verdict=prior, record=None)
         part = 1.0 if combines else self.for_hypotheses
-        if not (self.is_time_left(part) or self._was_measured(contrast, "")):
+        if not (self._is_time_left(part) or self._was_measured(contrast, "")):
             return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self._measure(contrast, prior, part, name, comparisons)
 
-    def is_time_left(self, part: float = 1.0) -> bool:
+    def _is_time_left(self, part: float) -> bool:
         """Return whether something may still be measured in a part of the minutes (`budget.minutes`)."""
         return self.settings.budget.minutes is None or (self.measurer is not None and self.spending.left(part) > 0)
 

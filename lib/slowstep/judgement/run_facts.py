@@ -158,7 +158,7 @@ def baseline_facts(
     )
 
 
-def changed_facts(record: ComparisonRecord, rarest_stall: int = 500) -> RunFacts:
+def changed_facts(record: ComparisonRecord, rarest_stall: int) -> RunFacts:
     """Return the facts about the changed run of a comparison that has pairs."""
     changed = record.treatment
     return _facts(

@@ -76,7 +76,7 @@ class RankProcess:
 class Ranks:
     """The ranks of a trial, from the process that leads them: those that it has forked, and those of other nodes."""
 
-    def __init__(self, here: list[RankProcess], nodes: Sequence[Node] = ()):
+    def __init__(self, here: list[RankProcess], nodes: Sequence[Node]):
         self.here, self.nodes = here, nodes
         far = [each for node in nodes for each in node.ranks.values()]
         self.processes: list[RankProcess | FarRank] = sorted([*here, *far], key=lambda each: each.rank.number)

@@ -78,7 +78,7 @@ drawn."""
 class Trial:
     """One arm in training, from its launch to the last block that is asked for."""
 
-    def __init__(self, wire: Wire, launch: Launch, entered: float, of: OwnRank | None = None):
+    def __init__(self, wire: Wire, launch: Launch, entered: float, of: OwnRank | None):
         self.wire, self.launch, self.rank = wire, launch, of.rank if of else None
         self.address = of.address if of else None
         # a trial that is asked for while the interpreter still imports waits for what `imports` counts already
@@ -87,11 +87,11 @@ class Trial:
         self.freed_memory = heap.settle(launch.freed_memory)
         self.shift = heap.shift()
         self.schedule = Schedule()
-        self.standstill = Standstill(alone=self.rank is None or self.rank.size == 1)
-        self.unsteady = 0
-        """The steps between the last block and the one that is open that came before steady ones."""
         self.together = self.rank is not None and self.rank.size > 1
         """True if this is one of several ranks."""
+        self.standstill = Standstill(alone=not self.together)
+        self.unsteady = 0
+        """The steps between the last block and the one that is open that came before steady ones."""
         asked = launch.intervention or Intervention()
         meets = asked.meets_after if self.together else []
         self.probe = Probe(
