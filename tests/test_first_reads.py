@@ -32,7 +32,7 @@ from slowstep.report.read_overview import overview
 from slowstep.settings import Loaded, Settings, override
 from slowstep.settings.schema import Budget
 from slowstep.wording.first_reads import waits_for_disk
-from slowstep_probe.trial.messages import BlockDone, Run
+from slowstep_probe.trial.messages import BlockDone, TrainBlock
 
 MIB = 2**20
 
@@ -229,7 +229,7 @@ def test_steps_keep_what_was_fetched_for_them() -> None:
     about = {"device": "cpu", "periodic_events": [], "trained": 0, "record": TrialRecord(arm="x", status=Status.OK)}
     trial = LiveTrial(process=process, **figures, **about)
     for _ in range(3):
-        trial.run(Run(steps=2), 8, "measured blocks")
+        trial.run(TrainBlock(steps=2), 8, "measured blocks")
     first, later, unknown = trial.timed
 
     assert ([100, 100], [0, 0], []) == (first.fetched, later.fetched, unknown.fetched)

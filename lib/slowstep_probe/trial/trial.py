@@ -54,7 +54,7 @@ from slowstep_probe.trial.messages import (
     Profile,
     Profiled,
     Ready,
-    Run,
+    TrainBlock,
     decoded,
     encoded,
 )
@@ -210,7 +210,7 @@ class Trial:
                 self._send_block()
         self._serve()
 
-    def _begin(self, request: Run) -> None:
+    def _begin(self, request: TrainBlock) -> None:
         then = self.schedule.begin(request, self.probe.position, self.probe.workers)
         self.standstill.end()
         self._go_on(then)
@@ -286,7 +286,7 @@ class Trial:
         self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
         alone = not self.together
         self.profiling = (Profiling(self.probe.clock, request.steps, lambda: tape.phase, alone), request)
-        self._begin(Run(steps=request.after_looks))
+        self._begin(TrainBlock(steps=request.after_looks))
         return True
 
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:
@@ -313,13 +313,13 @@ class Trial:
                 request = decoded(self.wire.receive())
             except EOFError:
                 end()
-            if isinstance(request, Run):
+            if isinstance(request, TrainBlock):
                 self._begin(request)
                 return
             if isinstance(request, Profile):
                 weights = partial(own_weights, self.probe)
                 self.looking = (Places(self.probe.tape.last_mark, weights, self.step_hooks.codes), request)
-                self._begin(Run(steps=request.looks))
+                self._begin(TrainBlock(steps=request.looks))
                 self.worker_stacks.begin(self.probe.workers.pids)
                 self.looking[0].begin()
                 return
