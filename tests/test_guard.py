@@ -27,6 +27,7 @@ from slowstep.launch.warm_interpreter import Interpreter, NotStarted, WarmInterp
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes import process_mark
+from slowstep_probe.processes.guard import Order
 from slowstep_probe.processes.log import CappedLog, log_tail
 from slowstep_probe.processes.wire import wait as receivable
 from slowstep_probe.trial.messages import Failed, Observe, TrainBlock
@@ -255,7 +256,7 @@ def test_a_process_that_can_not_be_forked_says_why(code: str, expected: str, tmp
     interpreter = WarmInterpreter(Interpreter(python=sys.executable, preload=("refuses",), env=env))
     try:
         with pytest.raises(NotStarted, match=expected):
-            guarded_process.Guarded(interpreter, "os:getpid", folder=tmp_path / "own")
+            guarded_process.Guarded(interpreter, Order(target="os:getpid", folder=str(tmp_path / "own")))
     finally:
         interpreter.close()
 
