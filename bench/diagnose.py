@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from slowstep.processes.tree import host_memory
-from slowstep.report.overview import overview
+from slowstep.report.read_overview import overview
 
 OUTPUTS = Path("outputs/bench")
 

@@ -12,7 +12,7 @@ import psutil
 from slowstep.factors import Arm
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings.schema import Budget
-from slowstep_probe.trial.messages import Run
+from slowstep_probe.trial.messages import TrainBlock
 
 
 def hold(arms: list[Arm], budget: Budget, logs: str, workers: int) -> None:
@@ -21,7 +21,7 @@ def hold(arms: list[Arm], budget: Budget, logs: str, workers: int) -> None:
     for key, arm in enumerate(arms):
         measurer.pool.launch(arm, str(key))
     for trial in measurer.pool.live.values():
-        trial.process.guarded.send(Run(steps=10**9))
+        trial.process.guarded.send(TrainBlock(steps=10**9))
     trials = [psutil.Process(t.process.pid) for t in measurer.pool.live.values()]
     while sum(len(p.children()) for p in trials) < workers:
         time.sleep(0.05)

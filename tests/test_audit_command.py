@@ -14,7 +14,7 @@ from slowstep.cli.main import main
 from slowstep.factors.factor import show
 from slowstep.investigation.results import NotebookRun
 from slowstep.records import Store
-from slowstep.report.overview import overview
+from slowstep.report.read_overview import overview
 from slowstep.settings import LEVEL_SECTIONS, load
 
 ROOT = Path(__file__).resolve().parents[1]

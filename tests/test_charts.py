@@ -18,10 +18,10 @@ from slowstep.investigation.results import Measured
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import result_of
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import throughput
-from slowstep.judgement.verdict import before_trial, judge
 from slowstep.records import PHASES, Block, Operator, ProfileRecord, Status, TrialRecord
 from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, operators, rank_times, remaining
 from slowstep.report.baseline_charts import PHASE_COLOURS

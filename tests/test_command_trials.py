@@ -31,7 +31,7 @@ from slowstep.records import Status
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.command import CHANGES
 from slowstep_probe.probe.graphs import graph_facts
-from slowstep_probe.trial.messages import BlockDone, Observe, PeriodicEvent, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, PeriodicEvent, TrainBlock
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 SOON = 120.0
@@ -62,8 +62,8 @@ def surveyed(seen: Callable[..., SurveyRecord], tmp_path_factory: pytest.TempPat
 def block(trial: TrialProcess, steps: int) -> BlockDone:
     """A block of steps after the first one."""
     trial.ask(None, SOON)
-    trial.ask(Run(steps=1), SOON)
-    return trial.ask(Run(steps=steps), SOON)
+    trial.ask(TrainBlock(steps=1), SOON)
+    return trial.ask(TrainBlock(steps=steps), SOON)
 
 
 def printed(trial: TrialProcess) -> str:
@@ -202,7 +202,7 @@ def test_what_makes_batches_beside_the_training_waits_with_it(
     def goes_on(before: dict[str, int]) -> dict[str, int]:
         """Train until each of them has said more than before: on a busy machine one may get no turn in five steps."""
         for _ in range(20):
-            trial.ask(Run(steps=5), SOON)
+            trial.ask(TrainBlock(steps=5), SOON)
             after = settled(said)
             if all(after[name] > before[name] for name in before):
                 return after
@@ -219,7 +219,7 @@ def test_a_dataset_that_asks_another_process_is_looked_at(
     block(trial, 5)
 
     assert trial.ask(Observe(), SOON).facts["examples"] == 64
-    assert trial.ask(Run(steps=5), SOON).block.steps == 5
+    assert trial.ask(TrainBlock(steps=5), SOON).block.steps == 5
 
 
 def settled(look: Callable[[], Any]) -> Any:
@@ -562,9 +562,9 @@ def test_a_trainer_is_made_to_save_and_nothing_comes_of_it(
     was = content(home)
     trial = started(surveyed(*TRAINER))
     ready = trial.ask(None, SOON)
-    trial.ask(Run(steps=2), SOON)
+    trial.ask(TrainBlock(steps=2), SOON)
     saved = trial.ask(PeriodicEvent(event="save"), SOON)
-    after = trial.ask(Run(steps=3), SOON)
+    after = trial.ask(TrainBlock(steps=3), SOON)
 
     assert ready.periodic_events == ["save"]
     assert saved.bytes > 10_000
@@ -590,8 +590,8 @@ def test_a_trainer_does_nothing_by_itself_that_is_measured_on_its_own(
     settings = surveyed("evaluates.py", "out")
     trial = started(settings)
     ready = trial.ask(None, SOON)
-    trial.ask(Run(steps=1), SOON)
-    steps = trial.ask(Run(steps=70), SOON).steps
+    trial.ask(TrainBlock(steps=1), SOON)
+    steps = trial.ask(TrainBlock(steps=70), SOON).steps
     asked = trial.ask(PeriodicEvent(event="evaluate"), SOON)
 
     assert settings.run["eval_steps"] == 30
@@ -613,7 +613,7 @@ def test_an_evaluation_that_is_made_to_happen_tells_its_lines(
     (home / "slow_metric.py").write_text(program)
     trial = started(surveyed("slow_metric.py", "out"))
     trial.ask(None, SOON)
-    trial.ask(Run(steps=2), SOON)
+    trial.ask(TrainBlock(steps=2), SOON)
     looked = trial.ask(PeriodicEvent(event="evaluate", looks=True), SOON)
     plain = trial.ask(PeriodicEvent(event="evaluate"), SOON)
 

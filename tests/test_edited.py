@@ -14,7 +14,7 @@ from slowstep.launch.surveyor import SurveyRecord
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import Environment, Store
 from slowstep.records.other_files import of_other_files
-from slowstep.report.overview import overview
+from slowstep.report.read_overview import overview
 from slowstep.settings import Loaded, Settings, load, override
 from slowstep.settings.command import Command
 from slowstep.wording.edited import not_counted

@@ -37,12 +37,13 @@ from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by
 from slowstep.investigation.results import NotebookRun
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.judgement.judge import before_trial, judge
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
-from slowstep.report.overview import overview
 from slowstep.report.prose import conclusion, final_conclusion
+from slowstep.report.read_overview import overview
 from slowstep.settings import Loaded, Settings, override
 
 GIB = 2**30
@@ -397,10 +398,10 @@ def test_a_profile_that_no_time_is_left_for_is_left_out(quick: Settings, tmp_pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lab, "is_time_to_profile", lambda self: False)
         choices = [choose(lab)]
-    began = lab.began
+    began = lab.spending.began
     # three seconds are left, and a look at some steps takes four
     for at, moved in (("late", -1e6), ("short", 3 - 60e3), ("early", 0.0), ("afterwards", -1e6)):
-        lab.began = began + moved
+        lab.spending.began = began + moved
         choices.append(choose(lab))
         seen[at] = profiles(lab, choices[-1]).keys()
 

@@ -20,18 +20,19 @@ from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.first_reads import FirstReads, first_reads
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.missed import KnownOfRun
-from slowstep.judgement.verdict import Outcome, before_trial, judge
+from slowstep.judgement.verdict import Outcome
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.processes.tree import bytes_fetched
 from slowstep.records import Block, Memory, Status, Steps, TrialRecord, Work
-from slowstep.report.overview import overview
 from slowstep.report.prose import baseline_conclusion
+from slowstep.report.read_overview import overview
 from slowstep.settings import Loaded, Settings, override
 from slowstep.settings.schema import Budget
 from slowstep.wording.first_reads import waits_for_disk
-from slowstep_probe.trial.messages import BlockDone, Run
+from slowstep_probe.trial.messages import BlockDone, TrainBlock
 
 MIB = 2**20
 
@@ -228,7 +229,7 @@ def test_steps_keep_what_was_fetched_for_them() -> None:
     about = {"device": "cpu", "periodic_events": [], "trained": 0, "record": TrialRecord(arm="x", status=Status.OK)}
     trial = LiveTrial(process=process, **figures, **about)
     for _ in range(3):
-        trial.run(Run(steps=2), 8, "measured blocks")
+        trial.run(TrainBlock(steps=2), 8, "measured blocks")
     first, later, unknown = trial.timed
 
     assert ([100, 100], [0, 0], []) == (first.fetched, later.fetched, unknown.fetched)

@@ -27,9 +27,10 @@ from slowstep.launch.warm_interpreter import Interpreter, NotStarted, WarmInterp
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes import process_mark
+from slowstep_probe.processes.guard import Order
 from slowstep_probe.processes.log import CappedLog, log_tail
 from slowstep_probe.processes.wire import wait as receivable
-from slowstep_probe.trial.messages import Failed, Observe, Run
+from slowstep_probe.trial.messages import Failed, Observe, TrainBlock
 
 Make = Callable[..., Arm]
 SOON = 60.0
@@ -57,7 +58,7 @@ def fate(trial: TrialProcess, steps: int = 6) -> Failed:
     try:
         trial.ask(None, SOON)
         for _ in range(steps):
-            trial.ask(Run(steps=1), SOON)
+            trial.ask(TrainBlock(steps=1), SOON)
     except TrialEnded as ended:
         return ended.failed
     raise AssertionError("the trial goes on")
@@ -107,7 +108,7 @@ def test_what_escapes_ends_with_a_trial_that_crashes(started: Callable[..., Tria
 def fate_of_asked(trial: TrialProcess) -> Failed:
     """How a trial that is ready ends."""
     with pytest.raises(TrialEnded) as ended:
-        trial.ask(Run(steps=10), SOON)
+        trial.ask(TrainBlock(steps=10), SOON)
     return ended.value.failed
 
 
@@ -255,7 +256,7 @@ def test_a_process_that_can_not_be_forked_says_why(code: str, expected: str, tmp
     interpreter = WarmInterpreter(Interpreter(python=sys.executable, preload=("refuses",), env=env))
     try:
         with pytest.raises(NotStarted, match=expected):
-            guarded_process.Guarded(interpreter, "os:getpid", folder=tmp_path / "own")
+            guarded_process.Guarded(interpreter, Order(target="os:getpid", folder=str(tmp_path / "own")))
     finally:
         interpreter.close()
 
@@ -300,7 +301,7 @@ def test_memory_taken_between_blocks_counts(started: Callable[..., TrialProcess]
     """A trial that waits for its turn is watched as one that trains."""
     trial = started(arm(w.HoardsWhileIdle), limit=1.0)
     trial.ask(None, SOON)
-    trial.ask(Run(steps=1), SOON)
+    trial.ask(TrainBlock(steps=1), SOON)
     trial.ask(Observe(), SOON)
     gone = wait(lambda: receivable([trial.guarded._report], 0))  # the guard says that it has ended the trial
     failed = fate_of_asked(trial)
@@ -322,7 +323,7 @@ def test_a_file_that_is_mapped_takes_no_memory(started: Callable[..., TrialProce
     """As much data as there is memory can be read through a mapping: the kernel takes its pages back."""
     trial = started(arm(w.ReadsAMappedFile), limit=0.75)
     trial.ask(None, SOON)
-    trial.ask(Run(steps=3), SOON)
+    trial.ask(TrainBlock(steps=3), SOON)
     failed = fate(started(arm(w.MapsAFileAndFails), limit=0.75))
 
     assert trial.host_peak() <= 0.75 * GIB
@@ -336,7 +337,7 @@ def test_memory_that_is_shared_counts_once(started: Callable[..., TrialProcess],
     trial = started(arm(w.Tiny, {"training_arguments.dataloader_num_workers": 8}), limit=1.2)
     trial.ask(None, SOON)
     for _ in range(3):
-        trial.ask(Run(steps=50), SOON)
+        trial.ask(TrainBlock(steps=50), SOON)
 
     assert trial.host_peak() < 1.2 * GIB
 
@@ -433,7 +434,7 @@ def test_a_clock_that_jumps_back_makes_nothing_negative(started: Callable[..., T
     """The wall clock of a trial is set back by a day: no block, and no part of the start, lasts less than nothing."""
     trial = started(arm(w.ClockJumpsBack))
     startup = trial.ask(None, SOON).startup
-    blocks = [trial.ask(Run(steps=3), SOON).block for _ in range(3)]
+    blocks = [trial.ask(TrainBlock(steps=3), SOON).block for _ in range(3)]
 
     assert min(startup.values()) >= 0
     assert all(0 < block.seconds < 3600 and min(block.phases.values()) >= 0 for block in blocks)

@@ -239,7 +239,7 @@ def test_what_was_spent_counts_where_other_minutes_drop_a_conclusion(opened: Cal
     lab.test("compute")
     first = lab.conclude()
     lab.evidence.store.drop("summaries", lab.notebook)
-    between = took(lab.evidence.store, lab.notebook, first.arm, lab._plan)
+    between = took(lab.evidence.store, lab.notebook, first.arm, lab.evidence.run_identity)
     again = open_lab(lab.loaded, lab.folder.parent, lab.notebook, lab.measurer)
     again.test("compute")
     second = again.conclude()
@@ -793,7 +793,7 @@ def test_what_was_not_reached_says_so_once(minutes: float, said: str, opened: Ca
     """With the limit in minutes, and nothing else: that it was not measured is no other reason."""
     lab = opened(lambda name, purpose: 0.0, minutes=minutes)
     _ = lab.baseline
-    lab.began -= 1e6
+    lab.spending.began -= 1e6
     reasons = {v.reason for v in lab.test("overheads") if v.untried}
 
     assert {f"not reached within {said} (budget.minutes)"} == reasons

@@ -9,8 +9,9 @@ import pytest
 
 from simulated import SHARES, around, block, contrast, pairs, record
 from slowstep.factors import Contrast
+from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.missed import KnownOfRun
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import ComparisonRecord, Pair, Steps
 from slowstep.settings import Settings
 

@@ -12,9 +12,10 @@ from simulated import CPU, SHARES, around, block, comparisons, contrast, facts, 
 from slowstep.factors import CATALOGUE, Contrast, Meaning
 from slowstep.judgement.comparison import LOOKS, Reading, change
 from slowstep.judgement.intervals import NOMINAL_P, Interval
+from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.stopping import StopRule
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import holm, reconsidered
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override

@@ -33,7 +33,7 @@ from slowstep.records import Status
 from slowstep.settings import Settings, load, override
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.tree import descendants
-from slowstep_probe.trial.messages import BlockDone, Observe, Profile, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, Profile, TrainBlock
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "on_nodes.py"
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
@@ -146,8 +146,8 @@ def started(nodes: Nodes, tmp_path: Path) -> Iterator[Callable[..., TrialProcess
 def block(trial: TrialProcess, steps: int = 4) -> BlockDone:
     """A block of steps after the first one."""
     trial.ask(None, SOON)
-    trial.ask(Run(steps=1), SOON)
-    return trial.ask(Run(steps=steps), SOON)
+    trial.ask(TrainBlock(steps=1), SOON)
+    return trial.ask(TrainBlock(steps=steps), SOON)
 
 
 @pytest.mark.exhaustive
@@ -184,7 +184,7 @@ def test_two_arms_stand_beside_each_other(started: Callable[..., TrialProcess]) 
     one, other = started(), started()
 
     assert [block(each).block.work.samples for each in (one, other)] == [4 * 32] * 2
-    assert one.ask(Run(steps=2), SOON).block.steps == 2
+    assert one.ask(TrainBlock(steps=2), SOON).block.steps == 2
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_the_rank_that_is_waited_for_is_profiled_there(nodes: Nodes, started: Ca
 
     assert (found.record.steps, found.record.trace) == (3, trace.name)
     assert b"traceEvents" in gzip.decompress(trace.read_bytes())
-    assert trial.ask(Run(steps=2), SOON).block.steps == 2
+    assert trial.ask(TrainBlock(steps=2), SOON).block.steps == 2
 
 
 @pytest.mark.exhaustive
@@ -229,7 +229,7 @@ def test_a_rank_that_hangs_on_another_node_is_named(nodes: Nodes, started: Calla
     trial = started()
     trial.ask(None, SOON)
     with pytest.raises(TrialEnded) as ended:
-        trial.ask(Run(steps=20), 6.0)
+        trial.ask(TrainBlock(steps=20), 6.0)
 
     assert ended.value.failed.status is Status.TIMED_OUT
     assert f"rank 1 on node 1 ({socket.gethostname()}) keeps the others waiting" in ended.value.failed.reason
@@ -273,7 +273,7 @@ def test_a_node_that_dies_ends_the_trial(nodes: Nodes, started: Callable[..., Tr
     left = nodes.of_second()
     os.kill(nodes.joined.pid, signal.SIGKILL)
     with pytest.raises(TrialEnded) as ended:
-        trial.ask(Run(steps=100_000), SOON)
+        trial.ask(TrainBlock(steps=100_000), SOON)
 
     assert f"node 1 ({socket.gethostname()})" in ended.value.failed.reason
     assert wait(lambda: not [pid for pid in left if psutil.pid_exists(pid)])
@@ -325,7 +325,7 @@ def test_two_networks_train_together_until_the_connection_is_cut(
             assert block(trial, 6).block.work.samples == 6 * 32
             subprocess.run(["ip", "link", "set", interface, "down"], check=True)
             with pytest.raises(TrialEnded) as ended:
-                trial.ask(Run(steps=100_000), SOON)
+                trial.ask(TrainBlock(steps=100_000), SOON)
         finally:
             trial.end()
         assert f"node 1 ({socket.gethostname()})" in ended.value.failed.reason

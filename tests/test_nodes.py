@@ -28,7 +28,7 @@ from slowstep.judgement.ranks import node_of_rank
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.launch.far_nodes import spread
-from slowstep.launch.node_of_session import JoinedNode
+from slowstep.launch.node_of_session import OwnNode
 from slowstep.nodes import greeting
 from slowstep.nodes.door import AT_ONCE, GREETING
 from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
@@ -347,12 +347,12 @@ def test_nodes_that_leave_keep_their_numbers(of_three: Session, tmp_path: Path) 
 # -- from the other side --
 
 
-def joined() -> tuple[Wire, JoinedNode]:
+def joined() -> tuple[Wire, OwnNode]:
     """The session's end of a connection, and the node that has joined over it."""
     ours, theirs = pair()
     ours.send({"node": 1, "host": "a"})
     command = Command(words=["train.py"], python=sys.executable, arguments=["train.py"], folder="/")
-    return ours, JoinedNode(command, 2, 1, theirs, lambda: theirs)
+    return ours, OwnNode(command, 2, 1, theirs, lambda: theirs)
 
 
 def test_the_end_of_a_session_ends_its_nodes_quietly() -> None:

@@ -47,9 +47,9 @@ from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
 from slowstep.report.index import page, write_index
-from slowstep.report.overview import overview
 from slowstep.report.overview_charts import step
 from slowstep.report.prose import baseline_conclusion, final_conclusion
+from slowstep.report.read_overview import overview
 from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
 from slowstep.text.markdown import escape

@@ -12,7 +12,7 @@ import pytest
 
 from slowstep.command.resolve import resolve
 from slowstep.factors import Arm
-from slowstep.judgement.later_epochs import epochs_end, unlike_first
+from slowstep.judgement.later_epochs import epochs_end_since, unlike_first
 from slowstep.judgement.stopping import StopRule
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
@@ -125,7 +125,7 @@ def test_epochs_end_where_later_ones_are_seen_to_train_otherwise(
     settings = settings_of(tmp_path, code)
 
     assert why_epochs_end(settings.run) == why
-    assert bool(epochs_end(settings.run, [])) == bool(why)
+    assert bool(epochs_end_since(settings.run, [])) == bool(why)
     assert unprojected in unlike_first(settings.run)
 
 
@@ -182,9 +182,9 @@ def test_epochs_go_on_unless_a_survey_saw_steps_that_grow_within_one(tmp_path: P
     growing = replace(record, training={**record.training, "grows_within_epoch": True})
     plain, grows = (load(write(one, tmp_path / "outputs")).settings.run for one in (record, growing))
 
-    assert (why_epochs_end(plain), epochs_end(plain, []), unlike_first(plain)) == ("", "", "")
+    assert (why_epochs_end(plain), epochs_end_since(plain, []), unlike_first(plain)) == ("", "", "")
     assert why_epochs_end(grows) == GROWS
-    assert "grow longer within an epoch" in epochs_end(grows, [])
+    assert "grow longer within an epoch" in epochs_end_since(grows, [])
 
 
 def test_only_what_went_wrong_beyond_an_epoch_may_pass_in_the_programs_own() -> None:
@@ -212,7 +212,7 @@ def test_a_program_that_counts_the_batches_of_an_epoch_is_measured_to_the_end(tm
     assert (observed.trial.status, sum(map(len, observed.trial.steps))) == (Status.OK, 60)
     for one in (record, together, other):
         assert (one.baseline.status, one.treatment.status, len(one.pairs)) == (Status.OK, Status.OK, 3)
-        assert "out of bounds" in epochs_end(settings.run, [one.baseline])
+        assert "out of bounds" in epochs_end_since(settings.run, [one.baseline])
 
 
 @pytest.mark.trials

@@ -33,7 +33,8 @@ from slowstep.final.patch import by_hand, edit, patch, to_patch
 from slowstep.investigation import open_lab, read_investigation
 from slowstep.investigation.order import by_promise
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.verdict import Outcome, before_trial, judge
+from slowstep.judgement.judge import before_trial, judge
+from slowstep.judgement.verdict import Outcome
 from slowstep.launch import changed_run
 from slowstep.launch.changed_run import changes_in, outdated
 from slowstep.measure.simulated import SimulatedMeasurer, Truth

@@ -36,7 +36,7 @@ from slowstep_probe.probe.tape import Tape
 from slowstep_probe.trial import profiling as profiling_module
 from slowstep_probe.trial import stack_sampler
 from slowstep_probe.trial.failure import raised
-from slowstep_probe.trial.messages import Run
+from slowstep_probe.trial.messages import TrainBlock
 from slowstep_probe.trial.profiling import Profiling, covered
 from slowstep_probe.trial.stack_sampler import RING, Places, StackLook, place_of, placed
 from workloads_for_tests import Raises
@@ -72,7 +72,7 @@ def test_a_trial_that_lives_is_looked_at(
     """The baseline's trial goes on under the profiler. If it has died, a new one is looked at from its start."""
     measurer.pool.keep_only(set())
     trial = measurer.pool.launch(arm(), identity(arm().determinants()))
-    trial.run(Run(samples=40), 40, "observed")
+    trial.run(TrainBlock(samples=40), 40, "observed")
     launches = measurer.pool.launches
     if killed:
         os.kill(trial.process.pid, signal.SIGKILL)

@@ -31,7 +31,7 @@ from slowstep.settings import Settings, load, override
 from slowstep.settings.command import CHANGES
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.tree import descendants
-from slowstep_probe.trial.messages import BlockDone, Observe, Profile, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, Profile, TrainBlock
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 SCRIPTS = Path(sys.executable).parent
@@ -109,8 +109,8 @@ def content(folder: Path) -> dict[str, bytes]:
 def block(trial: TrialProcess, steps: int = 4) -> BlockDone:
     """A block of steps after the first one."""
     trial.ask(None, SOON)
-    trial.ask(Run(steps=1), SOON)
-    return trial.ask(Run(steps=steps), SOON)
+    trial.ask(TrainBlock(steps=1), SOON)
+    return trial.ask(TrainBlock(steps=steps), SOON)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     before = content(home)
     trial = started(surveyed(*TORCHRUN, "together.py"))
     measured = block(trial, 6)
-    in_samples = trial.ask(Run(samples=10 * 32), SOON)
+    in_samples = trial.ask(TrainBlock(samples=10 * 32), SOON)
     facts = trial.ask(Observe(), SOON).facts
     processes = descendants(trial.guard)
     trial.end()
@@ -218,7 +218,7 @@ def test_a_rank_may_validate_by_itself(
 ) -> None:
     """The others wait for it meanwhile, so it must not stand still where only it comes by."""
     trial = started(surveyed(*TORCHRUN, "together.py", "--cause", "validates_apart", *more))
-    blocks = [block(trial, 2), *(trial.ask(Run(steps=steps), SOON) for steps in (3, 4))]
+    blocks = [block(trial, 2), *(trial.ask(TrainBlock(steps=steps), SOON) for steps in (3, 4))]
 
     assert [one.block.steps for one in blocks] == [2, 3, 4]
     assert [one.block.work.samples for one in blocks] == [64, 96, 128]
@@ -237,7 +237,7 @@ def test_one_rank_alone_may_have_a_loader(
 ) -> None:
     """The others wait for what it hands on, so it must not stand still where it asks its loader."""
     trial = started(surveyed(*TORCHRUN, "fed_by_first.py", "--how", how))
-    blocks = [block(trial, 2), *(trial.ask(Run(steps=steps), SOON) for steps in (3, 4))]
+    blocks = [block(trial, 2), *(trial.ask(TrainBlock(steps=steps), SOON) for steps in (3, 4))]
 
     assert [one.block.steps for one in blocks] == [2, 3, 4]
     assert [one.block.work.samples for one in blocks] == [samples * one.block.steps for one in blocks]
@@ -261,7 +261,7 @@ def test_two_arms_stand_beside_each_other(
     one, other = started(settings), started(settings)
 
     assert [block(each).block.work.samples for each in (one, other)] == [4 * samples] * 2
-    assert one.ask(Run(steps=2), SOON).block.steps == 2
+    assert one.ask(TrainBlock(steps=2), SOON).block.steps == 2
 
 
 def test_a_rank_can_be_profiled(
@@ -275,7 +275,7 @@ def test_a_rank_can_be_profiled(
 
     assert found.record.steps == 3
     assert trace.is_file()
-    assert trial.ask(Run(steps=2), SOON).block.steps == 2
+    assert trial.ask(TrainBlock(steps=2), SOON).block.steps == 2
 
 
 OF_THE_EXCHANGE = [
@@ -382,7 +382,7 @@ def test_a_rank_that_hangs_is_named(
     trial = started(override(settings, {"command.arguments": words}))
     trial.ask(None, SOON)
     with pytest.raises(TrialEnded) as ended:
-        trial.ask(Run(steps=20), 6.0)
+        trial.ask(TrainBlock(steps=20), 6.0)
 
     assert ended.value.failed.status is Status.TIMED_OUT
     assert "rank 1 keeps the others waiting" in ended.value.failed.reason

@@ -28,7 +28,8 @@ from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.measure import other_processes, pool
-from slowstep.measure.interleaved import InterleavedComparison, Needs, common, sizes
+from slowstep.measure.block_samples import Needs, common, sizes
+from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest

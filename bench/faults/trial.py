@@ -9,7 +9,7 @@ from pathlib import Path
 from slowstep.factors import Arm
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.settings import load, override
-from slowstep_probe.trial.messages import Run
+from slowstep_probe.trial.messages import TrainBlock
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 180.0
@@ -26,7 +26,7 @@ def main(name: str, workers: str) -> str:
         try:
             trial.ask(None, SECONDS)
             for _ in range(4):
-                trial.ask(Run(steps=2), SECONDS)
+                trial.ask(TrainBlock(steps=2), SECONDS)
         except TrialEnded as ended:
             return str(ended)
         finally:

@@ -20,9 +20,10 @@ from slowstep.factors import Contrast, comparison_family
 from slowstep.investigation import ROOT
 from slowstep.judgement.comparison import LOOKS, log_ratios, result_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
+from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.throughput import speed_up, unit, works
-from slowstep.judgement.verdict import Verdict, before_trial, judge, span
+from slowstep.judgement.verdict import Verdict, span
 from slowstep.records import Block, ComparisonRecord, Pair
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings

@@ -33,7 +33,8 @@ from slowstep.environment.home import ROOT
 from slowstep.factors import CATALOGUE
 from slowstep.factors.in_code import KEEPS_FREED_MEMORY
 from slowstep.records.store import Store, write_atomically
-from slowstep.report.overview import Overview, overview
+from slowstep.report.overview import Overview
+from slowstep.report.read_overview import overview
 from slowstep.text.markdown import escape_cell
 from slowstep.wording.causes import Cause
 

@@ -18,7 +18,7 @@ from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import NotebookRun
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
-from slowstep.report.index import overview
+from slowstep.report.read_overview import overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
 

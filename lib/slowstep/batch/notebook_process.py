@@ -10,6 +10,7 @@ from slowstep.environment.system_errors import temporary_folder
 from slowstep.launch.environment import without_errors
 from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.warm_interpreter import NotStarted, WarmInterpreter, of_the_kit, own_path, warm
+from slowstep_probe.processes.guard import Order
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
 
@@ -44,9 +45,10 @@ class NotebookProcess:
         self._scratch = tempfile.TemporaryDirectory(prefix=folder_prefix("run"), dir=place, ignore_cleanup_errors=True)
         self._log = Path(self._scratch.name, "log")
         arguments = [str(notebook), str(target), parameters, _environment(self._scratch.name)]
+        order = Order(target=EXECUTE, arguments=arguments, path=own_path(), log=str(self._log))
         self._guarded, self._failed = None, ""
         try:
-            self._guarded = Guarded(notebook_interpreter(), EXECUTE, arguments, log=self._log, path=own_path())
+            self._guarded = Guarded(notebook_interpreter(), order)
         except NotStarted as why:
             self._failed = f"it could not be started: {why}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from slowstep.command.resolve import resolve
-from slowstep.launch.node_of_session import JoinedNode
+from slowstep.launch.node_of_session import OwnNode
 from slowstep.launch.surveyor import SurveyOrder, would_start
 from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
 from slowstep.nodes.key import NoKey, read_key
@@ -38,7 +38,7 @@ def join(session: str, words: Sequence[str], key_file: str, startup: float, pati
     deadline = time.monotonic() + patience
     key = found_key(key_file, deadline)
     wire = reached(host, port, key, deadline)
-    joined = JoinedNode(command, nodes, node, wire, lambda: connect(host, port, key))
+    joined = OwnNode(command, nodes, node, wire, lambda: connect(host, port, key))
     say(
         f"this is node {joined.number} of the session on {joined.leader}; its reports are there, and nothing stays here"
     )

@@ -225,7 +225,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.cli.load_and_check import checked
     from slowstep.factors.own_values import as_they_are
     from slowstep.report.index import write_index
-    from slowstep.report.overview import overview
+    from slowstep.report.read_overview import overview
 
     outputs = Path(given.outputs)
     began, failed, told = time.monotonic(), False, list[str]()

@@ -88,7 +88,7 @@ def _spent(folder: Path) -> float:
     """Return the seconds in which all calls have measured the run of an investigation."""
     store = Store(folder / "records")
     about = store.read(Description, *DESCRIPTION)
-    return sum(one.seconds for one in measuring(store, about.run)) if about else 0.0
+    return sum(one.seconds for one in measuring(store, about.run_identity)) if about else 0.0
 
 
 def _reason(error: Exception, section: Section, logs: Path) -> str:

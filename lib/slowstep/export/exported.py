@@ -12,7 +12,8 @@ from typing import Any
 
 from slowstep.records import identity
 from slowstep.records.plain_files import is_plain, plain_files
-from slowstep.report.overview import Overview, overview
+from slowstep.report.overview import Overview
+from slowstep.report.read_overview import overview
 from slowstep.report.summary import NAME, as_json, write_summary
 
 PROJECT = "slowstep"

@@ -43,7 +43,7 @@ def argument(name: str, held_constant: Given = nothing) -> dict[str, Callable]:
     return {"current": lambda run: run[name], "level": level}
 
 
-def argument_key(name: str, key: str, default: Any, held_constant: Given = nothing) -> dict[str, Callable]:
+def argument_key(name: str, key: str, default: Any, held_constant: Given) -> dict[str, Callable]:
     """Make `current` and `level` for one key of a training argument that is a mapping; the key is what is observed.
 
     Such a mapping is gradient_checkpointing_kwargs.

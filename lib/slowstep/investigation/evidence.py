@@ -17,19 +17,21 @@ from typing import Any, TypeVar
 from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan_all, touched_by
 from slowstep.investigation import needed
+from slowstep.investigation.early_steps import EarlySteps
 from slowstep.investigation.needed import Needed, Pacing
+from slowstep.investigation.peaks import Peaks
 from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
-from slowstep.judgement.course import Course, courses, placed
-from slowstep.judgement.devices import MARGIN, Peak, peak_of
+from slowstep.judgement.course import placed
+from slowstep.judgement.devices import Peak
 from slowstep.judgement.drift import Drift, drift
-from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.intervals import Interval, launches_weigh
-from slowstep.judgement.later_epochs import epochs_end
+from slowstep.judgement.judge import before_trial, judge
+from slowstep.judgement.later_epochs import epochs_end_since
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.notes import passing
-from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch, unknown, unlike_the_job
+from slowstep.judgement.projection import Projection, project, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
     MAY_STALL,
@@ -37,14 +39,13 @@ from slowstep.judgement.run_facts import (
     baseline_facts,
     changed_facts,
     events_alone,
-    flops_of,
     periodic_event_shares,
 )
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import PASSES, Suspect, perhaps_suspects, suspects
 from slowstep.judgement.throughput import samples_per_step, seconds_per_sample
-from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.judgement.timeline import steps_to_see, timeline
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.measure.live_trial import DISCARDED, START_UP
 from slowstep.records import (
     PHASES,
@@ -63,19 +64,11 @@ from slowstep.records import (
 )
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
-from slowstep.settings.epochs import why_epochs_end
-from slowstep.settings.run import DTYPES
 
 T = TypeVar("T")
 
 CEILING = CATALOGUE["cached_batches"]
 """The factor whose trial shows the most that data loading can bring."""
-
-PRECISION = CATALOGUE["precision"]
-"""The factor whose levels multiply matrices in another precision. They are bounded by the peak in that precision."""
-
-OF_ARITHMETIC = ("precision", "tf32", "weights", "double_precision")
-"""The factors that change a run's arithmetic, and with it the peak of the device that counts for the run."""
 
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
@@ -105,6 +98,7 @@ class Evidence:
         self.store = Store(folder / "records")
         self.machine = from_plain(Machine, environment.machine)
         self.device = "cpu" if settings.training("use_cpu") else self.machine.device
+        self._peaks = Peaks(settings, self.machine, self.device, self.read)
         self.arm = Arm(label="baseline", settings=settings)
         """The baseline: the run as it is."""
 
@@ -112,6 +106,11 @@ class Evidence:
     def concluded(self) -> bool:
         """True if this is the evidence of a notebook that has concluded."""
         return self._concluded is not None
+
+    @property
+    def run_identity(self) -> str:
+        """The identity of the run in its environment, under which is kept what it took."""
+        return run_identity(self.arm, self.environment)
 
     # -- records --
 
@@ -131,10 +130,10 @@ class Evidence:
 
     def missing_of_baseline(self) -> Iterator[Needed[Any]]:
         """Yield the records that the baseline still needs, one by one. The next need may depend on the last record."""
-        for what in (self._noise, self._observation, self._events, self._profile, self._peak):
+        for what in (self._noise, self._observation, self._events, self._profile, self._peaks.need):
             if (one := what()) is not None and self.read(one) is None:
                 yield one
-        yield from (one for one in self._other_peaks().values() if self.read(one) is None)
+        yield from (one for one in self._peaks.needs_of_tried(self.noise).values() if self.read(one) is None)
 
     def _noise(self) -> Needed[ComparisonRecord]:
         return needed.noise(self.settings, self.arm)
@@ -143,7 +142,7 @@ class Evidence:
         if not self.noise.pairs:
             return None
         wanted = steps_to_see(self.settings.budget.rarest_stall)
-        known = timeline(self._noise_steps()).evidence.steps
+        known = timeline(self.noise.steps).evidence.steps
         # a few of the steps that are known are no help: those observed may be the same ones, seen again
         return needed.observation(self.settings, self.arm, wanted if known < wanted else 0)
 
@@ -153,31 +152,15 @@ class Evidence:
     def _profile(self) -> Needed[ProfileRecord] | None:
         return self.profile_of(self.arm) if self.noise.pairs else None
 
-    def _peak(self) -> Needed[Peak] | None:
-        return None if self._data_sheet else needed.peak(computed_in(self.settings))
-
-    def _other_peaks(self) -> dict[str, Needed[Peak]]:
-        """Return the needs of the device's peaks in the precisions that are tried, by PyTorch's names of them.
-
-        They bound a run whose FLOPs are known.
-        """
-        blocks = self.noise.blocks
-        if self._data_sheet or not blocks or flops_of(blocks, self.noise.baseline.observed) is None:
-            return {}
-        every = plan_all(self.settings, self.machine)
-        tried = [level.value for c in every if not c.untestable for f, level in c.levels if f is PRECISION]
-        return {DTYPES[value]: needed.peak(DTYPES[value]) for value in tried}
-
     def profile_of(self, arm: Arm) -> Needed[ProfileRecord]:
         """Return the need of a profile of `arm`: of later steps where those of the baseline grow longer.
 
         A profile of earlier steps that was measured before that was known serves as well.
         """
         first = needed.profile(arm, self.folder / "traces")
-        if arm != self.arm or not any(one.grows for one in self._courses):
+        if arm != self.arm or not any(one.grows for one in self._early.courses):
             return first
-        last = max(max(steps.position) for steps in self._early_steps if steps)
-        late = needed.profile(arm, self.folder / "traces", round(2 / 3 * last))
+        late = needed.profile(arm, self.folder / "traces", round(2 / 3 * self._early.last_position))
         return first if self.read(late) is None and self.read(first) is not None else late
 
     @property
@@ -200,12 +183,7 @@ class Evidence:
     @property
     def peak(self) -> Peak | None:
         """The peak of the device: by its data sheet if its name is known, else as it was measured."""
-        what = self._peak()
-        return self.read(what) if what else self._data_sheet
-
-    @property
-    def _data_sheet(self) -> Peak | None:
-        return peak_of(self.machine.gpu) if self.device == "cuda" else None
+        return self._peaks.own
 
     @property
     def records(self) -> list[str]:
@@ -217,9 +195,6 @@ class Evidence:
         arm = identity(self.arm.determinants())
         return steps_of_arm(self.store, arm, self.environment, among, self.noise.node)
 
-    def _noise_steps(self) -> list[Steps]:
-        return [*self.noise.baseline.steps, *self.noise.treatment.steps]
-
     # -- the baseline --
 
     @cached_property
@@ -227,7 +202,7 @@ class Evidence:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         record, steps = self.noise, self._steps()
         every = [one for of_record in steps.values() for one in of_record]
-        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._of_job)
+        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._early.of_job)
         if facts is None:
             raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
         profile, observed = self.have(self._profile()), self.observation
@@ -236,13 +211,9 @@ class Evidence:
             facts,
             periodic_events=periodic_event_shares(self.settings, facts.blocks, self.events),
             events_alone=alone,
-            peak_flops=self.peak.most * devices(record.baseline, self.settings.on_nodes) if self.peak else None,
-            other_peaks={
-                dtype: peak.most * devices(record.baseline, self.settings.on_nodes)
-                for dtype, what in self._other_peaks().items()
-                if (peak := self.read(what))
-            },
-            product_rate=self._product_rate(self.settings, self.peak and self.peak.most),
+            peak_flops=self._peaks.flops(record.baseline),
+            other_peaks=self._peaks.flops_of_tried(record),
+            product_rate=self._peaks.product_rate(self.settings, self.peak and self.peak.most),
             profile=None if profile.failed else profile,
             places=[*profile.places, *self._places_of_events(alone)],
             on_nodes=self.settings.on_nodes,
@@ -257,21 +228,21 @@ class Evidence:
             unobserved=observed.trial.failure if observed else "",
             unprofiled=profile.failed,
             block_length=self.block_length,
-            courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
-            projection=None if self._changes_pace else self._job(facts, self.settings),
+            courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._early.courses],
+            projection=None if self._early.change_pace else self._job(facts, self.settings),
             unprojected=self._unprojected(facts),
             fails=self._fails(record, observed),
-            epochs_end=epochs_end(self.settings.run, [record.baseline, *([observed.trial] if observed else [])]),
+            epochs_end=epochs_end_since(self.settings.run, [record.baseline, *([observed.trial] if observed else [])]),
         )
 
     def _drift(self, steps: Mapping[str, Sequence[Steps]]) -> Drift:
         """Return how far the speed of the baseline at other moments lay from that of the A/A comparison."""
         own = f"comparisons/{self._noise().key(self.environment)}"
-        return drift(self._noise_steps(), [launches for record, launches in steps.items() if record != own])
+        return drift(self.noise.steps, [launches for record, launches in steps.items() if record != own])
 
     def _unprojected(self, facts: RunFacts) -> str:
         """Return why the job is not projected, as a clause; an empty text if it is."""
-        if self._changes_pace:
+        if self._early.change_pace:
             return NO_ONE_PACE
         return unknown(self.settings, self.noise) or unlike_the_job(facts)
 
@@ -290,58 +261,14 @@ class Evidence:
         return f"{failed.failure} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
 
     @cached_property
-    def _early_steps(self) -> list[Steps]:
-        """The steps of the two records that are made before any other, so that what rests on them stays the same."""
-        observed = self.observation
-        alike = observed is not None and observed.node == self.noise.node
-        return [*self._noise_steps(), *(observed.trial.steps if alike else [])]
-
-    @cached_property
-    def _early(self) -> Timeline:
-        return timeline(self._read_early[1])
-
-    @cached_property
-    def _read_early(self) -> tuple[FirstReads | None, Sequence[Steps]]:
-        """The wait for files that some early steps read from disk, and the early steps that wait as the job's do.
-
-        The wait is None if no steps waited longer for that.
-        """
-        return as_in_job(self._early_steps, self._of_job)
-
-    def _of_job(self, found: FirstReads) -> FirstReads:
-        """Return a wait for files with what is known of the job: the bytes of an epoch, the memory, and its epochs."""
-        samples, job = self.settings.job.samples or samples_of_epoch(self.noise), self.settings.job
-        return replace(
-            found,
-            epoch_bytes=samples and samples * found.sample_bytes,
-            memory=self.machine.memory,
-            epochs=job.epochs,
-        )
-
-    @cached_property
-    def _courses(self) -> list[Course]:
-        """The phases in which steps become longer or shorter as training goes on, and not as files are in memory."""
-        arms = [range(len(arm.steps)) for arm in (self.noise.baseline, self.noise.treatment)]
-        times = [time for arm in arms for time in arm]  # both arms of a launch train beside each other
-        times += range(len(times), len(self._early_steps))
-        epoch = samples_of_epoch(self.noise) or 0
-        found = courses(self._early_steps, self.settings.budget.minimum_effect, epoch, times)
-        if why_epochs_end(self.settings.run, self.noise.baseline.observed):
-            found = [replace(one, beyond_epoch=0) for one in found]
-        read = self._read_early[0]
-        waits = read.phase if read and read.matters else None
-        return [one for one in found if waits not in one.phase.split(" and ")]
-
-    @property
-    def _changes_pace(self) -> bool:
-        """True if the baseline's steps are known to keep no one pace."""
-        return not all(one.once for one in self._courses)
+    def _early(self) -> EarlySteps:
+        return EarlySteps(self.settings, self.machine.memory, self.noise, self.observation)
 
     def projected(self, change: Measured) -> Projection | None:
         """Return the job after a change; None if its size is not known, or if its steps keep no one pace."""
-        return None if self._changes_pace else self.at_one_pace(change)
+        return None if self._early.change_pace else self.at_one_pace(change)
 
-    def at_one_pace(self, change: Measured | None = None) -> Projection | None:
+    def at_one_pace(self, change: Measured | None) -> Projection | None:
         """Return the job, or that after a change, as if its steps kept the pace that was measured."""
         if change is not None:
             return self._job(self.baseline.facts, change.contrast.treatment.settings, change.record)
@@ -358,11 +285,10 @@ class Evidence:
         stalls = facts.stalls_beyond_blocks, facts.stalls_at_most
         return project(settings, self.noise, self.events, change, *stalls, facts.drift)
 
-    @cached_property
+    @property
     def stall_samples(self) -> float:
         """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
-        apart = self._early.spacing(MAY_STALL, self.settings.budget.minimum_effect / 2)
-        return apart * samples_per_step(self.noise.blocks) if apart > 1 else 0.0
+        return self._early.stall_samples
 
     @cached_property
     def _sample_seconds(self) -> float:
@@ -409,11 +335,11 @@ class Evidence:
         profile = self.read(self.profile_of(arm))
         if not (record and record.pairs and change.verdict.effect and profile) or profile.failed:
             return None
-        peak = self._peak_flops(change)
+        peak = self._peaks.flops_of_change(change, self.baseline.facts)
         facts = replace(
             changed_facts(record, self.settings.budget.rarest_stall),
             peak_flops=peak,
-            product_rate=self._product_rate(arm.settings, peak),
+            product_rate=self._peaks.product_rate(arm.settings, peak),
             profile=profile,
             places=profile.places,
             on_nodes=arm.settings.on_nodes,
@@ -430,22 +356,6 @@ class Evidence:
             perhaps=perhaps_suspects(facts, self.settings.budget.minimum_effect),
             missed="" if facts.sees_stalls(facts.evidence) else facts.evidence.missed,
         )
-
-    def _peak_flops(self, change: Measured) -> float | None:
-        """Return the peak in FLOP/s of the devices of a changed run, in its own arithmetic; None if it is not known."""
-        of_arithmetic = [(f, level) for f, level in change.contrast.levels if f.name in OF_ARITHMETIC]
-        dtype = next((DTYPES[level.value] for f, level in of_arithmetic if f is PRECISION), "")
-        facts, record = self.baseline.facts, change.record
-        same = not of_arithmetic or self._data_sheet is not None  # a data sheet's is that of the fastest arithmetic
-        peak = facts.peak_flops if same else facts.other_peaks.get(dtype)
-        of_change = devices(record.treatment, change.contrast.treatment.settings.on_nodes)
-        return peak and peak * of_change / devices(record.baseline, self.settings.on_nodes)
-
-    def _product_rate(self, settings: Settings, most: float | None) -> float | None:
-        """Return the FLOP/s that large products reach on the host (`RunFacts.product_rate`), from the most they may."""
-        of_peak, threads = self.peak and self.peak.threads, settings.run["process.num_threads"]
-        alone = settings.ranks <= 1 and of_peak is not None and (threads is None or threads >= of_peak)
-        return most / MARGIN if most and alone else None
 
     # -- hypotheses --
 
@@ -477,7 +387,7 @@ class Evidence:
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
         known = KnownOfRun(stalls=self._stalling, noise=self.noise, reads=self.baseline.facts.first_reads)
         verdict = judge(prior, contrast, record, least, device, known)
-        passes = [one for one in self._courses if not (one.grows or one.once)]
+        passes = [one for one in self._early.courses if not (one.grows or one.once)]
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
         return Measured(contrast=contrast, verdict=verdict, record=record)
@@ -500,6 +410,11 @@ class Evidence:
         return None
 
 
+def run_identity(arm: Arm, environment: Environment) -> str:
+    """Return the identity of a run in its environment."""
+    return identity(arm.determinants(), environment.determinants)
+
+
 def _touches(contrast: Contrast, phase: str) -> bool:
     return any(phase in touched_by(factor.name) for factor, _ in contrast.levels)
 
@@ -507,11 +422,3 @@ def _touches(contrast: Contrast, phase: str) -> bool:
 def _failed(record: ComparisonRecord) -> TrialRecord | None:
     """Return the trial that failed in a comparison; None if none did."""
     return next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
-
-
-def computed_in(s: Settings) -> str:
-    """Return the arithmetic of the matrix products, as PyTorch names it."""
-    if s.training("bf16") or s.training("fp16"):
-        return "bfloat16" if s.training("bf16") else "float16"
-    four_bit = (s.quantization or {}).get("bnb_4bit_compute_dtype")
-    return str(four_bit) if four_bit else s.model.dtype

@@ -25,16 +25,18 @@ from slowstep.investigation.needed import UNFINISHED, Needed
 from slowstep.investigation.order import by_promise, least_seconds_of
 from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
+from slowstep.investigation.spending import Spending
 from slowstep.investigation.together import next_comparisons
 from slowstep.judgement.comparison import FEWEST_PAIRS, change
+from slowstep.judgement.judge import before_trial
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
+from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import holm
 from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import ObservationRecord, Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
-from slowstep.settings.sections import SECTIONS, TESTED_SECTIONS
+from slowstep.settings.sections import TESTED_SECTIONS
 from slowstep.text.shown import Shown
 
 T = TypeVar("T")
@@ -66,17 +68,13 @@ class Lab(Shown):
         self.loaded, self.evidence, self.measurer, self.notebook = loaded, evidence, measurer, notebook
         self.settings: Settings = loaded.settings
         self.folder, self.machine = evidence.folder, evidence.machine
-        self.began = time.monotonic()
-        self._waited_before = measurer.waited_seconds if measurer else 0.0
+        self.spending = Spending(evidence, measurer)
         self._watch, self._describe = watch, describe
         self._shared = shared
         """True if other labs go on with the measurer, and with the trials that it keeps."""
-        self._before = self._totals()
         self._families: dict[str, dict[str, Measured]] = {}
         self._judged: dict[str, Measured] = {}
         """What was measured of the plan and has been judged, by name, for what is to be combined."""
-        self._counted = (0.0, 0.0, 0)
-        """Seconds, those in measured blocks, and steps of this lab that its last conclusion has counted."""
 
     def close(self) -> None:
         """End every trial that no other lab goes on with."""
@@ -157,7 +155,7 @@ class Lab(Shown):
 
         The profile has its own in any case: without lines an answer is worth little, however long the rest took.
         """
-        left = self._left(minutes.OF_BASELINE)
+        left = self.spending.left(minutes.OF_BASELINE)
         if what.record_type is ObservationRecord:
             return left - self._for_first_profile
         return max(left, LATE_PROFILE * self._for_first_profile) if what.record_type is ProfileRecord else left
@@ -228,7 +226,7 @@ class Lab(Shown):
             known = self._was_measured(contrast, purpose)
             unknown = self.measurer is None and not known
             asked = name in TESTED_SECTIONS and not known
-            late = asked and not self._is_time_for(contrast, self._left(self.for_hypotheses))
+            late = asked and not self._is_time_for(contrast, self.spending.left(self.for_hypotheses))
             if self._needs_no_trial(contrast, prior, known or bool(purpose)):
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
             elif unknown or late:
@@ -268,36 +266,17 @@ class Lab(Shown):
 
         The notebooks find the records, and say of the rest that it was not reached.
         """
-        began, before = self._elapsed(), self._totals()
+        began, before = self.spending.elapsed(), self.spending.totals()
         families = comparison_families(self.settings, self.machine)
         waiting = {c.name: (c, len(family)) for family in families for c in family}
         try:
-            while waiting and (left := self._left(self.for_hypotheses)) > 0:
+            while waiting and (left := self.spending.left(self.for_hypotheses)) > 0:
                 nodes = self.measurer.nodes if self.measurer else 1
                 needs_trial = functools.partial(self._needs_trial, left=left)
                 self._measure_together(next_comparisons(waiting, self._known, needs_trial, left, nodes))
         finally:  # however it ends, its time is spent
-            spent = self._plan_run(began, before)
+            spent = self.spending.keep_of_plan(began, before)
         return spent
-
-    def _plan_run(self, began: float, before: tuple[float, int]) -> PlanRun:
-        """Keep and return what was spent on the plan so far, with what was spent since it `began` this time."""
-        earlier = self.evidence.store.read(PlanRun, "plans", self._plan) or PlanRun()
-        measured_seconds, steps = self._since(before)
-        if not steps:
-            return earlier
-        spent = PlanRun(
-            seconds=earlier.seconds + self._elapsed() - began,
-            measured_seconds=earlier.measured_seconds + measured_seconds,
-            steps=earlier.steps + steps,
-        )
-        self.evidence.store.write(spent, "plans", self._plan)
-        return spent
-
-    @property
-    def _plan(self) -> str:
-        """The name of the record of what the plan took, for this run in this environment."""
-        return identity(self.arm.determinants(), self.evidence.environment.determinants)
 
     def compare(self, contrast: Contrast, name: str, comparisons: int = 1, combines: bool = True) -> Measured:
         """Return a contrast's verdict outside of a comparison family: a combination with and without a change, say.
@@ -309,19 +288,19 @@ class Lab(Shown):
         if prior.outcome is Outcome.NOT_TESTABLE:
             return Measured(contrast=contrast, verdict=prior, record=None)
         part = 1.0 if combines else self.for_hypotheses
-        if not (self.is_time_left(part) or self._was_measured(contrast, "")):
+        if not (self._is_time_left(part) or self._was_measured(contrast, "")):
             return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self._measure(contrast, prior, part, name, comparisons)
 
-    def is_time_left(self, part: float = 1.0) -> bool:
+    def _is_time_left(self, part: float) -> bool:
         """Return whether something may still be measured in a part of the minutes (`budget.minutes`)."""
-        return self.settings.budget.minutes is None or (self.measurer is not None and self._left(part) > 0)
+        return self.settings.budget.minutes is None or (self.measurer is not None and self.spending.left(part) > 0)
 
     def is_time_to_profile(self) -> bool:
         """Return whether another profile can come to its end in the minutes: after a launch, as long as the first."""
         first = self.baseline.facts.profile
         took = max(first.took, first.seconds + LOOKED_AT_SECONDS) if first else 0.0
-        return self.measurer is not None and self._left(1.0) > self._launch_seconds + took
+        return self.measurer is not None and self.spending.left(1.0) > self._launch_seconds + took
 
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
         """Put what was measured among the notebook's verdicts, as a part of the comparison family `name`.
@@ -353,11 +332,7 @@ class Lab(Shown):
         """Keep this notebook's verdicts for the index and the final configuration, and end its trials."""
         store = self.evidence.store
         _, arm = self.baseline, identity(self.arm.determinants())  # it is measured before its time is counted
-        spent = (self._elapsed(), *self._since(self._before))
-        seconds, measured_seconds, steps = (now - then for now, then in zip(spent, self._counted, strict=True))
-        if earlier := minutes.spent_on(store, self.notebook, self._plan):
-            seconds = earlier.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
-            measured_seconds, steps = earlier.measured_seconds + measured_seconds, earlier.steps + steps
+        spent = self.spending.count(self.notebook)
         summary = Summary(
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
@@ -376,25 +351,15 @@ class Lab(Shown):
             first_reads=self.baseline.facts.first_reads,
             rests_on=self.baseline.rests_on,
             records=self.evidence.records,
-            seconds=seconds,
-            measured_seconds=measured_seconds,
-            steps=int(steps),
+            seconds=spent.seconds,
+            measured_seconds=spent.measured_seconds,
+            steps=spent.steps,
         )
         if self.measurer is not None:
-            self._counted = spent
             store.write(summary, "summaries", self.notebook)
-            together = PlanRun(seconds=seconds, measured_seconds=measured_seconds, steps=int(steps))
-            minutes.keep_spent(store, self.notebook, self._plan, together)
+            minutes.keep_spent(store, self.notebook, self.evidence.run_identity, spent)
         self.close()
         return summary
-
-    def _since(self, before: tuple[float, int]) -> tuple[float, int]:
-        """Return the seconds in measured blocks and the optimizer steps since the totals were those of `before`."""
-        seconds, steps = self._totals()
-        return seconds - before[0], steps - before[1]
-
-    def _totals(self) -> tuple[float, int]:
-        return (self.measurer.measured_seconds, self.measurer.steps) if self.measurer else (0.0, 0)
 
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
         """Measure the cached-batch ceiling before any factor of data loading is judged by it, if there is time."""
@@ -403,7 +368,7 @@ class Lab(Shown):
         for ceiling in self._known.ceilings:
             if self.evidence.prior(ceiling).outcome is not Outcome.INCONCLUSIVE:
                 continue
-            if self._is_time_for(ceiling, left := self._left(self.for_hypotheses)):
+            if self._is_time_for(ceiling, left := self.spending.left(self.for_hypotheses)):
                 self.measurer.deadline = time.monotonic() + left
                 self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
 
@@ -418,7 +383,7 @@ class Lab(Shown):
     ) -> Measured:
         """Measure a contrast, if it is not measured yet, in a part of the minutes, and return its verdict."""
         if self.measurer is not None:
-            self.measurer.deadline = time.monotonic() + self._left(part)
+            self.measurer.deadline = time.monotonic() + self.spending.left(part)
         if self.have(self._known.comparison(contrast, title, comparisons, purpose)) is None:
             return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
@@ -431,21 +396,11 @@ class Lab(Shown):
                 prior = self.evidence.prior(contrast)
                 self._measure(contrast, prior, self.for_hypotheses, comparisons=comparisons)
             return
-        self.measurer.deadline = time.monotonic() + self._left(self.for_hypotheses)
+        self.measurer.deadline = time.monotonic() + self.spending.left(self.for_hypotheses)
         tellers = [self._teller(what) for what in wanted]
         requests = [what.request for what in wanted]
         for i, record in self.measurer.compare_together(requests, lambda i, pairs: tellers[i](pairs)):
             self._keep(wanted[i], record)
-
-    def _left(self, part: float) -> float:
-        """Return the seconds that are left of a part of the minutes that measuring may take (`budget.minutes`)."""
-        if self.settings.budget.minutes is None or self.measurer is None:
-            return math.inf
-        plan = self.evidence.store.read(PlanRun, "plans", self._plan)
-        arm = identity(self.arm.determinants())
-        known = sum(minutes.took(self.evidence.store, section.notebook, arm, self._plan) for section in SECTIONS)
-        spent = known - self._counted[0] + (plan.seconds if plan else 0.0) + minutes.drawing(self.evidence.store)
-        return 60 * self.settings.budget.minutes * part - spent - self._elapsed()
 
     @property
     def for_hypotheses(self) -> float:
@@ -460,11 +415,6 @@ class Lab(Shown):
         found = [self._judged[c.name] for c in measured]
         to_combine = [m for m in found if supported(m) and allowed_by(m, self.settings)]
         return minutes.for_hypotheses(found, to_combine, self.settings.budget.minutes)
-
-    def _elapsed(self) -> float:
-        """Return the seconds since the lab was opened, without those in which it waited for a node."""
-        waited = self.measurer.waited_seconds - self._waited_before if self.measurer else 0.0
-        return time.monotonic() - self.began - waited
 
     def _not_reached(self, prior: Verdict) -> Verdict:
         """Return the verdict on a hypothesis for which no time was left.

@@ -8,7 +8,7 @@ from typing import Any
 from slowstep.text.visible import visible
 
 
-def show_line(text: str, part: float | None, handle: Any = None) -> Any:
+def show_line(text: str, part: float | None, handle: Any) -> Any:
     """Show `text` in place of what `handle` showed before, and return the handle for the next time.
 
     A bar shows the `part`, 0 to 1, that is done at least; None if that is not known.

@@ -14,7 +14,7 @@ from slowstep.environment.home import ROOT
 from slowstep.environment.machine import too_old, versions
 from slowstep.factors import Arm, check_levels
 from slowstep.factors.own_values import as_they_are
-from slowstep.investigation.evidence import Evidence, NotMeasured
+from slowstep.investigation.evidence import Evidence, NotMeasured, run_identity
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
 from slowstep.launch.far_nodes import gather
@@ -25,7 +25,7 @@ from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress
 from slowstep.measure.slurm.measurer import SlurmMeasurer
-from slowstep.records import Environment, Store, identity
+from slowstep.records import Environment, Store
 from slowstep.settings import Loaded, Settings, SettingsError, load
 from slowstep.settings.command import AsMeasured
 from slowstep.settings.convert import to_plain
@@ -54,10 +54,9 @@ class Description:
         return replace(self.settings, defaults=self.training_defaults, as_measured=self.as_measured or AsMeasured())
 
     @property
-    def run(self) -> str:
+    def run_identity(self) -> str:
         """The identity of the run in its environment, under which is kept what it took."""
-        arm = Arm(label="", settings=self.described)
-        return identity(arm.determinants(), self.environment.determinants)
+        return run_identity(Arm(label="", settings=self.described), self.environment)
 
 
 DESCRIPTION = ("investigation", "last")

@@ -99,7 +99,7 @@ def apart_from_itself(noise: ComparisonRecord | None) -> float:
     return max(whole, largest_offset(ratios, launches))
 
 
-def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:
+def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable]) -> Reading:
     """Return the result that log-ratios, shape (n,), give at one look; `launches` names the launch of each."""
     ratios = np.asarray(ratios, dtype=float)
     if len(ratios) < FEWEST_PAIRS:

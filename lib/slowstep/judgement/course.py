@@ -189,9 +189,9 @@ def _seen_again(launches: Sequence[Ratios], at_epoch: bool, sense: float) -> boo
 
 
 def placed(one: Course, profile: ProfileRecord, together: bool = False) -> Course:
-    """Return a phase that grows with the own line in which most of the growth must lie, by late steps' `profile`.
+    """Return a course with the user's line in which most of the growth must lie, by a `profile` of late steps.
 
-    Where ranks train `together`, a line at which they wait for each other says nothing.
+    Where ranks train `together`, they wait for each other at some lines, which say nothing.
     """
     there = [place for place in profile.places if place.phase == one.phase and place.own]
     most = max(there, key=lambda place: place.share, default=None)

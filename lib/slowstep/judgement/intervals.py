@@ -113,7 +113,7 @@ def foreseen(effect: Interval, n: int, p: float = NOMINAL_P) -> tuple[float, flo
     return error * math.sqrt(max(0.0, 1 - effect.n / n)), _t(p, n - 1) * error * math.sqrt(effect.n / n)
 
 
-def expected_half(values: Sequence[float], launches: Sequence[Hashable], n: int, p: float = NOMINAL_P) -> float:
+def expected_half(values: Sequence[float], launches: Sequence[Hashable], n: int, p: float) -> float:
     """Return half the interval that the mean of `n` pairs will have, if all further ones are of the last launch."""
     found = np.asarray(values, dtype=float)
     of_all = [*launches, *launches[-1:] * (n - len(found))]

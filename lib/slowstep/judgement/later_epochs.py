@@ -23,7 +23,7 @@ NAMES = {
 """What may differ, by the names that a survey gives it."""
 
 
-def epochs_end(run: Run, trials: Sequence[TrialRecord]) -> str:
+def epochs_end_since(run: Run, trials: Sequence[TrialRecord]) -> str:
     """Return why epochs end in some of the `trials` of a command, as a clause; empty if they go on without end."""
     why = next(filter(None, (why_epochs_end(run, seen) for seen in ({}, *(one.observed for one in trials)))), "")
     if why == LATER:

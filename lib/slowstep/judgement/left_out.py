@@ -11,16 +11,16 @@ from slowstep.settings.periodic_events import EVENTS, is_rare, not_made_to_happe
 from slowstep.settings.run import Run
 
 NAMES = {"save": "saving", "evaluate": "evaluating"}
-"""The periodic events, by what they are called in the parts of a job."""
+"""The names of the periodic events among the parts of a job."""
 
 SELDOM = "what the program does too seldom for a trial to meet it (as evaluating and saving may be)"
 """What is left out of a job whose program trains by a loop of its own, or by another library's."""
 
 AFTER_EPOCHS = "what the program does after each epoch or seldom (such as evaluating and saving), which no trial meets"
-"""What is left out where epochs go on without end besides."""
+"""What else is left out where epochs go on without end."""
 
 LATER_EPOCHS = "whatever later epochs train otherwise than the first, whose end was not surveyed"
-"""What is left out of a job of several epochs besides, where no survey saw an epoch's end."""
+"""What else is left out of a job of several epochs, where no survey saw an epoch's end."""
 
 BEST = "saving after the best evaluations, as it is not known how many these are"
 """What is left out where a Trainer saves after evaluations that are measured on their own."""

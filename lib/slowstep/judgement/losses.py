@@ -57,8 +57,8 @@ def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
     """Return whether both arms trained the same; None if there are no losses to compare, or if they say nothing.
 
     The mean losses over the same samples must agree. If nothing is random, the first losses must also agree one by one.
-    `reorders_draws` says that the change may give a program other random numbers: loader workers have their own.
-    Losses of arms that hardly learn can differ, and that says something; where they agree it says nothing.
+    `reorders_draws` says that the change may give a program other random numbers: loader workers have their own. Where
+    arms hardly learn, losses that differ say something, and losses that agree say nothing.
     """
     found = _agree(record, reorders_draws)
     return None if found and learning_rate_reached(record) is not None else found

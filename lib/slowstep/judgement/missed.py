@@ -42,7 +42,7 @@ class KnownOfRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A comparison as a rule sees it that asks what its pairs missed."""
+    """A comparison, with what the rules below need to ask what its pairs missed."""
 
     contrast: Contrast
     record: ComparisonRecord
@@ -80,7 +80,7 @@ def _missed_in_any_case(compared: Compared, known: KnownOfRun) -> str:
 
 
 def _still_starting(compared: Compared) -> str:
-    """Return that the pairs met a start of the changed run that most of the job is without; empty if not."""
+    """Return that the changed run was still starting in these pairs, as most of the job is not; empty if it was not."""
     again, median = compared.record.treatment.observed.get("recompilations"), compared.result.median_ratio
     if not compared.record.treatment.settled:
         return "the changed run's steps were still becoming faster when its blocks began, and may have gone on so"
@@ -110,8 +110,8 @@ def _long_batches_not_met(compared: Compared) -> str:
 def _unlike_samples(compared: Compared) -> str:
     """Return that the arms met samples of unlike lengths, and that these decide; empty if they did not.
 
-    It is so where batches are grouped by length, and a few of them are all long. What is cut off makes samples shorter
-    for good, and is no such matter.
+    That happens where batches are grouped by length, and a few of them are all long. Truncation does not count: it
+    makes samples shorter for good.
     """
     each = [throughput(side) for side in sides(compared.record.pairs)]
     if any(one.useful_tokens_per_second is None or one.cut_share is None for one in each):

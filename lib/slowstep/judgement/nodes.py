@@ -25,11 +25,11 @@ class SlowNodes:
     """Nodes that are slower than another one, beyond chance."""
 
     numbers: Sequence[int]
-    """All of them, the slowest first."""
+    """Their numbers, the slowest first."""
     against: int
-    """The slowest of the others that are faster than the slowest: what is waited for once the slow ones are gone."""
+    """The number of the slowest node that is not one of them: without the slow nodes, all would wait for it."""
     gain: Interval
-    """What that one trains more than the slowest in the same time, as a log-ratio."""
+    """How much more that node trains than the slowest in the same time, as a log-ratio."""
 
 
 def against_first(verdicts: Sequence[Verdict]) -> dict[int, Interval]:

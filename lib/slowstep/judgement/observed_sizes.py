@@ -12,7 +12,10 @@ def ranks_of(observed: Mapping[str, object]) -> int:
 
 
 def loaders_of_step(observed: Mapping[str, object]) -> int:
-    """Return the number of loaders that each step draws from; 1 where it is not known. The samples are those of one."""
+    """Return the number of loaders that each step draws from; 1 where it is not known.
+
+    Samples are counted for one of them.
+    """
     several = observed.get("loaders_of_step")
     return several if isinstance(several, int) else 1
 

@@ -52,7 +52,7 @@ ENOUGH = 3
 """The fewest steps whose median one disturbed step does not move."""
 
 FEW = 2
-"""The most lines that may hold something which are worth a look."""
+"""The most lines that are named where each of them may hold something."""
 
 
 @dataclass(frozen=True, kw_only=True)

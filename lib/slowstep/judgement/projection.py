@@ -271,7 +271,7 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
 def _after(change: ComparisonRecord, mean: float, below: float, above: float) -> _Pace:
     """Return the pace after a change that its pairs measured.
 
-    The baseline's is `mean`; parts of it, `below` and `above`, are what it may be less and more.
+    The baseline's pace is `mean`. It may be less by the part `below` of it, and more by the part `above`.
     """
     slower = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs], launches_of(change.pairs))
     after = mean * slower.ratio

@@ -145,7 +145,7 @@ def baseline_facts(
     blocks = record.blocks
     if not blocks:
         return None
-    own = [*record.baseline.steps, *record.treatment.steps]
+    own = record.steps
     quiet = not_held_up(every or own)
     read, steps = as_in_job(quiet, of_job)
     facts = _facts(blocks, own, steps, record.baseline.observed, rarest_stall)
@@ -158,7 +158,7 @@ def baseline_facts(
     )
 
 
-def changed_facts(record: ComparisonRecord, rarest_stall: int = 500) -> RunFacts:
+def changed_facts(record: ComparisonRecord, rarest_stall: int) -> RunFacts:
     """Return the facts about the changed run of a comparison that has pairs."""
     changed = record.treatment
     return _facts(

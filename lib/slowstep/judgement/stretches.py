@@ -74,13 +74,13 @@ def cut(steps: Steps, epoch: float) -> Cut:
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """A launch that is cut, with the phases that are judged beside those that they are told by."""
+    """A launch, cut into stretches, with the time of the judged phases and of those that they are compared with."""
 
     cut: Cut
     own: np.ndarray
-    """Seconds a step in the phases that are judged, shape (n,)."""
+    """Seconds a step in the judged phases, shape (n,)."""
     rest: np.ndarray
-    """Seconds a step in those that they are told by, shape (n,)."""
+    """Seconds a step in the phases that they are compared with, shape (n,)."""
     time: int = 0
     """The number of the time at which the launch trained."""
 
@@ -98,8 +98,8 @@ def halves(one: Ratios) -> list[Ratios]:
 def strength(launches: Sequence[Ratios], across: bool) -> float:
     """Return how far the later of two stretches takes longer, over all launches, in standard deviations of chance.
 
-    It is asked of all pairs of stretches of a launch, or with `across` of those on either side of the first epoch's
-    end. A launch weighs as many as its steps are: in a short one nothing has come far.
+    All pairs of stretches of a launch are compared, or with `across` those on either side of the first epoch's end. A
+    launch weighs as much as it has steps: in a short one nothing has come far.
     """
     total = variance = 0.0
     for one in launches:

@@ -71,7 +71,7 @@ def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def best_together(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return the supported change of several factors with the largest gain that single levels don't tell of already.
+    """Return the supported change of several factors with the largest gain beyond what single levels show.
 
     It holds a level that is not supported by itself, and brings more, beyond chance, than those that are. The list is
     empty if there is none.

@@ -31,7 +31,7 @@ class FreshStart:
 
     preloaded = None
 
-    def __init__(self, folder: str, printed: IO[bytes], lines: Sequence[Wire] = ()):
+    def __init__(self, folder: str, printed: IO[bytes], lines: Sequence[Wire]):
         self.folder, self.printed, self.lines = folder, printed, lines
         self.guards: set[int] = set()
         self.variable = (MARKED, uuid.uuid4().hex)

@@ -14,6 +14,7 @@ from slowstep.launch.warm_interpreter import own_interpreter, own_path
 from slowstep.records import identity
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Model, Settings
+from slowstep_probe.processes.guard import Order
 
 BUILD = "slowstep.workloads.build_base:main"
 """What builds a base, in a process of its own."""
@@ -150,7 +151,8 @@ class FrozenBases:
         """Have a base held on the device. What fails here, trials do without: they copy it."""
         log, process = self.logs / f"base-{key}-held.log", None
         try:
-            process = Guarded(own_interpreter(), HOLD, [base.arena], log=log, limit=limit, path=own_path())
+            order = Order(target=HOLD, arguments=[base.arena], path=own_path(), log=str(log), limit=limit)
+            process = Guarded(own_interpreter(), order)
             self._held[key] = process, Path(process.receive(seconds).value)
         except (EOFError, TimeoutError):
             self._can_be_held = False
@@ -162,12 +164,12 @@ class FrozenBases:
         arena = self.folder / f"base-{key}"
         log = self.logs / f"base-{key}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        order = [to_plain(settings), str(arena)]
-        process = None
+        asked = [to_plain(settings), str(arena)]
+        order, process = Order(target=BUILD, arguments=asked, path=own_path(), log=str(log), limit=limit), None
         try:
             interpreter = own_interpreter()
             interpreter.wait(seconds)
-            process = Guarded(interpreter, BUILD, order, log=log, limit=limit, path=own_path())
+            process = Guarded(interpreter, order)
             built = process.receive(seconds).value
             return None if built is None else FrozenBase(arena=str(arena), seconds=built)
         except (EOFError, TimeoutError):

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from slowstep.launch.fresh_start import FreshStart
 from slowstep.launch.warm_interpreter import WarmInterpreter
 from slowstep.processes.signals import held
 from slowstep_probe.processes.guard import END, PEAK, Ended, Order
-from slowstep_probe.processes.process_mark import mark
 from slowstep_probe.processes.tree import end_process_tree
 from slowstep_probe.processes.wire import Wire, pair, wait
 from slowstep_probe.trial.messages import decoded, encoded
@@ -24,27 +22,14 @@ GUARD_SECONDS = 90.0
 
 
 class Guarded:
-    """A process of its own that runs `target(wire, *arguments)` and sends its answers through the wire.
+    """A process of its own that runs the function of an order and sends its answers through a wire.
 
-    `target` is `package.module:name`, and the arguments are plain data. What it prints goes to `log`, or where the
-    caller prints. Its `folder` is deleted when it ends. It is ended if it takes more than `limit` bytes of host memory.
-    Modules are found on the folders in `path`, too. With a `line`, it answers over that and not over a wire to here.
-    No `secrets` are in its log. NotStarted if the interpreter could not fork it.
+    With a `line`, it answers over that and not over a wire to here. NotStarted if the interpreter could not fork it.
     """
 
-    def __init__(
-        self,
-        interpreter: WarmInterpreter | FreshStart,
-        target: str,
-        arguments: Sequence[Any] = (),
-        log: Path | None = None,
-        folder: Path | None = None,
-        limit: int | None = None,
-        path: Sequence[str] = (),
-        line: Wire | None = None,
-        secrets: Sequence[str] = (),
-    ):
-        self.interpreter, self.folder = interpreter, folder
+    def __init__(self, interpreter: WarmInterpreter | FreshStart, order: Order, line: Wire | None = None):
+        self.interpreter = interpreter
+        self.folder = Path(order.folder) if order.folder else None
         self.pid: int | None = None
         """The number of the process; None if it was never started."""
         self.ended: Ended | None = None
@@ -55,16 +40,6 @@ class Guarded:
             theirs.close()
             theirs = line
         self._report, reporting = pair()
-        order = Order(
-            target=target,
-            arguments=list(arguments),
-            path=list(path),
-            owner=mark(),
-            log=str(log) if log else "",
-            folder=str(folder) if folder else "",
-            limit=limit,
-            secrets=list(secrets),
-        )
         try:
             _ = interpreter.preloaded
             with held():  # a signal that came between would end everything but what was just forked

@@ -52,7 +52,7 @@ class _SessionEnded(Exception):
     """The end of the connection to the session."""
 
 
-class JoinedNode:
+class OwnNode:
     """This node in the session at the other end of a wire. `connected` makes further connections to it."""
 
     def __init__(self, command: Command, nodes: int, node: int | None, wire: Wire, connected: Callable[[], Wire]):

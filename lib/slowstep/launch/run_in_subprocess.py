@@ -7,6 +7,7 @@ from typing import Any
 from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.warm_interpreter import NotStarted, own_interpreter, own_path
 from slowstep.settings.convert import to_plain
+from slowstep_probe.processes.guard import Order
 
 
 def run_in_subprocess(target: str, *arguments: Any, timeout: float = 600.0) -> Any:
@@ -15,8 +16,9 @@ def run_in_subprocess(target: str, *arguments: Any, timeout: float = 600.0) -> A
     `target` is `package.module:name`. RuntimeError if it ends without an answer, or if none comes within `timeout`
     seconds.
     """
+    order = Order(target=target, arguments=[to_plain(one) for one in arguments], path=own_path())
     try:
-        process = Guarded(own_interpreter(), target, [to_plain(one) for one in arguments], path=own_path())
+        process = Guarded(own_interpreter(), order)
     except NotStarted as why:
         raise RuntimeError(f"{target} could not be started: {why}") from None
     try:

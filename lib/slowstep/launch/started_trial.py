@@ -19,6 +19,7 @@ from slowstep.records import identity
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
 from slowstep_probe.plain import to_plain as message
+from slowstep_probe.processes.guard import Order
 from slowstep_probe.processes.scratch import folder_prefix
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import Program
@@ -76,17 +77,16 @@ def start_trial(start: Start, interpreter: WarmInterpreter, line: Wire | None = 
         imports=interpreter.preloaded.seconds,
         ready=interpreter.preloaded.ready,
     )
-    return Guarded(
-        interpreter,
-        TRIAL,
-        [message(launch)],
-        log=start.log,
-        folder=folder,
-        limit=start.limit,
+    order = Order(
+        target=TRIAL,
+        arguments=[message(launch)],
         path=[] if command else own_path(),
-        line=line,
+        log=str(start.log),
+        folder=str(folder),
+        limit=start.limit,
         secrets=secrets_of(command.words, command.env) if command else [],
     )
+    return Guarded(interpreter, order, line)
 
 
 def described(start: Start, folder: Path) -> Program:

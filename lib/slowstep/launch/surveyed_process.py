@@ -8,7 +8,6 @@ import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import IO, Any
 
 from slowstep.command.resolve import CommandError
@@ -18,6 +17,7 @@ from slowstep.launch.of_command import offline
 from slowstep.launch.probe_entry import entry
 from slowstep.settings.command import Command
 from slowstep_probe.plain import to_plain as message
+from slowstep_probe.processes.guard import Order
 from slowstep_probe.processes.log import last_words
 from slowstep_probe.processes.scratch import folder_prefix, remove_folder
 from slowstep_probe.processes.wire import Wire
@@ -107,7 +107,7 @@ def _survey_from(
     with tempfile.TemporaryFile() as log:
         start = FreshStart(command.folder, log, lines)
         own = dict(env) | dict([start.variable]) | command.env | command.early | offline(scratch)
-        guarded = Guarded(start, BECOME, [words, given, own], folder=Path(scratch))
+        guarded = Guarded(start, Order(target=BECOME, arguments=[words, given, own], folder=scratch))
         seen, ended = None, None
         try:
             with contextlib.suppress(EOFError, OSError):

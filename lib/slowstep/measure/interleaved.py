@@ -27,22 +27,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from slowstep.judgement.block_length import FIRST, prolonged
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
-from slowstep.measure import device_telemetry, on_other_nodes, other_processes
+from slowstep.measure.beside_blocks import BesideBlock
+from slowstep.measure.block_samples import Needs, common, sizes
 from slowstep.measure.going_on import joined, pairs_before
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.turns import firsts
-from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.epochs import FAILED
 from slowstep_probe.processes.log import log_tail
@@ -55,24 +55,6 @@ FAR = 2.0
 """The factor by which a block may last longer than any is to, before the next ones are made shorter."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Needs:
-    """The needs of an arm in a pair, in samples."""
-
-    size: float
-    """The samples of a block that takes as long as it is to; if blocks are whole periods, to within half a period."""
-    stalls: float
-    """The samples of a block that meets a rare stall, as far as this arm has the time for so many."""
-    least: float
-    """The samples below which blocks are made no shorter, however short the training is."""
-    unit: float
-    """The samples of which a block holds a multiple."""
-    step: float
-    """The samples of an optimizer step."""
-    start: float
-    """The samples that a new launch has trained on when its first block can begin: the most that was seen so far."""
 
 
 class InterleavedComparison:
@@ -360,34 +342,10 @@ class InterleavedComparison:
         return start
 
     def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
-        before, elsewhere = other_processes.read(self._own_cpu()), on_other_nodes.read()
-        with device_telemetry.watched(self._own_processes, trial.devices) as device:
+        beside = BesideBlock(self.pool)
+        with beside.watched(trial):
             block = trial.block(samples, start, alone=len(self.pool.live) == 1)
-        after = other_processes.read(self._own_cpu())
-        whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
-        # a long save must not hide what disturbed a short block
-        found = other_processes.between(before, after) or other_processes.between(
-            before, other_processes.read(self._own_cpu())
-        )
-        there = on_other_nodes.read()
-        found = found or on_other_nodes.interrupted(elsewhere, there)
-        stops = [after.stops_since(before), *(there[n].stops_since(elsewhere[n]) for n in there.keys() & elsewhere)]
-        periods, used_up = max(stops, key=lambda one: one[1])
-        return replace(
-            whole,
-            interrupted=found or device.interrupted,
-            telemetry=device.telemetry,
-            quota_periods=periods,
-            quota_used_up=used_up,
-        )
-
-    def _own_processes(self) -> set[int]:
-        """Return the numbers of all processes that the live trials have."""
-        return {process.pid for guard in self.pool.guards for process in process_tree(guard)}
-
-    def _own_cpu(self) -> float:
-        """Return the processor seconds that all live trials have used so far."""
-        return sum(trial.process.cpu_seconds() for trial in self.pool.live.values())
+        return beside.told(trial.amortised(self.arms[side].settings, block, self.request.periodic_events))
 
     def _asked(self, side: int, ask: Callable[[LiveTrial], T]) -> T:
         """Return the answer of the arm's trial. One that runs out of memory beside the other is asked again alone."""
@@ -460,36 +418,6 @@ def keys_of(request: ComparisonRequest) -> tuple[str, str]:
     """Return the keys by which the pool knows both arms; the twin of an A/A comparison has one of its own."""
     baseline, treatment = request.baseline, request.treatment
     return identity(baseline.determinants()), identity(treatment.determinants(), request.twin)
-
-
-def sizes(baseline: Needs, *treatments: Needs) -> list[float]:
-    """Return the samples that a block has to hold at least, by each of the rules that ask for some.
-
-    Both blocks of a pair take together as long as if each had its own size: an arm that is thirty times as fast would
-    need thirty times the samples by itself, on which the other one trains for thirty blocks. In a round, the pair that
-    needs most counts, so that a slow arm takes nothing from the others. Rare stalls are waited for at the baseline's
-    pace, for which they are known.
-    """
-    pairs = [2 / (1 / baseline.size + 1 / one.size) for one in treatments] or [baseline.size]
-    return [*pairs, *(one.least for one in (baseline, *treatments)), baseline.stalls]
-
-
-def common(least: Collection[float], *units: Collection[float], spare: float | None = None) -> float:
-    """Return the fewest samples that are enough for each arm (`least`) and whole units of both.
-
-    Several kinds of `units` are tried in turn. The first is taken with which the samples are at most `spare` more than
-    enough; without `spare`, at most twice what the arms need by themselves. If none fits, or batches differ in samples,
-    the samples are merely enough.
-    """
-    enough = max(least)
-    for kind in units:
-        if all(abs(unit - round(unit)) < ROUNDING for unit in kind):
-            unit = math.lcm(*map(round, kind))
-            together = math.ceil(enough / unit - ROUNDING) * unit
-            most = 2 * max(math.ceil(enough / own - ROUNDING) * own for own in kind)
-            if together <= (most if spare is None else enough + spare):
-                return together
-    return enough
 
 
 class _TrainingOver(Exception):

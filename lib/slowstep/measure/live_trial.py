@@ -11,7 +11,7 @@ from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.records import Block, Memory, Status, Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import of_whole, steps_between
-from slowstep_probe.trial.messages import BlockDone, Failed, Observe, PeriodicEvent, PeriodicEventDone, Run
+from slowstep_probe.trial.messages import BlockDone, Failed, Observe, PeriodicEvent, PeriodicEventDone, TrainBlock
 
 PATIENCE = 20.0
 """The factor by which a block may take longer than expected by the warm-up's pace, before it counts as hanging."""
@@ -84,7 +84,7 @@ class LiveTrial:
         TrialEnded if the trial fails, or if its device was too full for it beside another trial: an allocator that
         gives back what it kept and tries again makes steps slow, and that is no property of the arm.
         """
-        request = Run(samples=samples, period=self.period, discard=self.discard, start=start)
+        request = TrainBlock(samples=samples, period=self.period, discard=self.discard, start=start)
         retries = self.retries
         ahead = max(self.soonest, start) - self.position
         measured = self.run(request, ahead + samples + self.unit, BLOCKS)
@@ -101,10 +101,10 @@ class LiveTrial:
         """Train on until a block can soon begin at the sample `start`."""
         behind = start - self.soonest - 2 * self.step_samples  # batches may hold more samples than they did so far
         if behind > 0:
-            self.run(Run(samples=behind), behind, DISCARDED)
+            self.run(TrainBlock(samples=behind), behind, DISCARDED)
             self.timed.append(self.timed.pop().since(self.discard))  # the first ones may have found batches ready
 
-    def run(self, request: Run, samples: float, part: str) -> BlockDone:
+    def run(self, request: TrainBlock, samples: float, part: str) -> BlockDone:
         """Return the answer to a request that takes about `samples` samples; TrialEnded if the trial fails.
 
         The seconds of the block count as that `part` of the trial's life, and the rest as discarded steps.

@@ -40,7 +40,7 @@ from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
 from slowstep_probe.measured import no_profile
-from slowstep_probe.trial.messages import Profile, Run
+from slowstep_probe.trial.messages import Profile, TrainBlock
 
 CHECK = "slowstep.workloads.check:check"
 MODEL_SIZES = "slowstep.workloads.check:sizes"
@@ -221,7 +221,7 @@ class LocalMeasurer:
                     trial = self.pool.launch(arm, key)
                     at_once = max(1, round(longest / trial.step_seconds))
                     asked = max(1, min(at_once, steps - trained, round(left / trial.step_seconds)))
-                    request = Run(steps=asked, discard=0 if trial.timed else trial.discard)
+                    request = TrainBlock(steps=asked, discard=0 if trial.timed else trial.discard)
                     measured = trial.run(request, asked * trial.step_samples, OBSERVED)
                 trained += measured.block.steps
                 self.measured_seconds += measured.block.seconds

@@ -25,7 +25,8 @@ from typing import TypeVar
 
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
-from slowstep.measure.interleaved import Needs, common, keys_of, sizes
+from slowstep.measure.block_samples import Needs, common, sizes
+from slowstep.measure.interleaved import keys_of
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.member import RoundMember
 from slowstep.measure.own_epochs import EpochsHaveToEnd

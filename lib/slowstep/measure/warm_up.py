@@ -11,7 +11,7 @@ from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.live_trial import PATIENCE, START_UP, LiveTrial, host_peak
 from slowstep.records import Block, Status, TrialRecord
-from slowstep_probe.trial.messages import BlockDone, Observe, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, TrainBlock
 
 CHUNK, CHUNKS_MAX = 3, 12
 """The steps that are timed together, and the most of such chunks."""
@@ -30,13 +30,13 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
     `known_pace` is the pace of the arm in seconds a step, 0 if it is unknown.
     """
     budget, ready, began = process.budget, process.ready(), time.perf_counter()
-    first: BlockDone = process.ask(Run(steps=1), budget.startup_timeout_seconds)
+    first: BlockDone = process.ask(TrainBlock(steps=1), budget.startup_timeout_seconds)
     startup = dict(ready.startup) | {"first step": first.block.seconds}
     fastest, steps, settled, spent = first.block.seconds, 1, False, 0.0
     means = list[float]()
     held = [_samples_a_step(first.block)]
     for _ in range(CHUNKS_MAX):
-        chunk: BlockDone = process.ask(Run(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
+        chunk: BlockDone = process.ask(TrainBlock(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
         mean = chunk.block.seconds / CHUNK
         steps, spent = steps + CHUNK, spent + chunk.block.seconds
         held.append(_samples_a_step(chunk.block))
@@ -50,7 +50,7 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
     workers = seen.facts.get("dataloader_num_workers") or 0
     trained, pace = steps, _pace(means)
     if workers:  # what they made while the first steps were slow would feed the next ones
-        request = Run(steps=CHUNK, discard=workers + 1, drain=True)
+        request = TrainBlock(steps=CHUNK, discard=workers + 1, drain=True)
         expected = (CHUNK + 2 * (workers + 1)) * pace
         chunk = process.ask(request, max(budget.startup_timeout_seconds, PATIENCE * expected))
         pace = chunk.block.seconds / CHUNK

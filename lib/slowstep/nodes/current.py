@@ -12,13 +12,13 @@ from slowstep.settings.command import Command
 _session: Session | None = None
 
 
-def session_of(command: Command, nodes: int, processes: int, node: int | None = 0) -> Session:
+def session_of(command: Command, nodes: int, processes: int) -> Session:
     """Return the session for a command. One that begins waits until all nodes have joined; SettingsError if they don't.
 
     Another command begins another session. Nodes that have left one are waited for by its `gather`.
     """
     global _session
-    own = own_hello(command, nodes, node, processes)
+    own = own_hello(command, nodes, 0, processes)
     if _session is None or not _same(_session.own, own) or _session.listening != listening():
         end_session()
         _session = Session(own, listening())

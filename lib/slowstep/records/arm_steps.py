@@ -9,14 +9,13 @@ from slowstep.records.store import Store
 
 
 def steps_of_arm(
-    store: Store, arm: str, environment: Environment, among: Collection[str] | None = None, node: str = ""
+    store: Store, arm: str, environment: Environment, among: Collection[str] | None, node: str
 ) -> dict[str, list[Steps]]:
-    """Return the steps of the arm of that identity that were timed in that environment, one `Steps` for each launch.
+    """Return the steps of an arm, told by its identity, that were timed in an environment: one `Steps` for each launch.
 
-    They are those of one `node` of a cluster, or of the machine that the kit ran on.
-
-    They stand under the names of their records, such as "comparisons/0123456789abcdef"; only those in `among`, if it is
-    given. Steps that comparisons share, as they were measured together, stand under one of them.
+    They are those of one `node` of a cluster; of the machine that the kit ran on if `node` is empty. They stand under
+    the names of their records, such as "comparisons/0123456789abcdef". Only the records in `among` count, if it is not
+    None. Comparisons that were measured together share steps, which stand under one of them.
     """
     wanted, found, known = environment.determinants, {}, set[tuple[float, ...]]()
     for kind, record_type in (("observations", ObservationRecord), ("comparisons", ComparisonRecord)):

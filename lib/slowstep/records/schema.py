@@ -130,6 +130,11 @@ class ComparisonRecord:
         """Return the blocks of both arms, pair by pair."""
         return [block for pair in self.pairs for block in pair.blocks]
 
+    @property
+    def steps(self) -> list[Steps]:
+        """Return the steady steps of both arms, launch by launch, those of the baseline first."""
+        return [*self.baseline.steps, *self.treatment.steps]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationRecord:

@@ -13,7 +13,7 @@ from slowstep.report.actions import KINDS
 from slowstep.report.arm_charts import effects
 from slowstep.report.chart import Table
 from slowstep.report.drawing import svg
-from slowstep.report.overview import overview
+from slowstep.report.read_overview import overview
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.text.visible import visible_lines

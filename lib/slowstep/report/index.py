@@ -14,7 +14,8 @@ from slowstep.records.store import write_atomically
 from slowstep.report import overview_charts as charts
 from slowstep.report.actions import KINDS, what
 from slowstep.report.html import environment, unbroken
-from slowstep.report.overview import Overview, overview
+from slowstep.report.overview import Overview
+from slowstep.report.read_overview import overview
 from slowstep.report.summary import write_summary
 from slowstep.text.sentences import first_of
 from slowstep.wording.words import effect, sign

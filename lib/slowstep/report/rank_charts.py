@@ -21,6 +21,9 @@ ONE_PROCESS = "This run trains in one process."
 LEAST = 0.005
 """A phase is drawn from this share of the time."""
 
+SEEN = 0.01
+"""The share of the time from which on a rank is said to keep the others waiting."""
+
 
 def rank_times(baseline: Baseline) -> Chart | Table:
     """Draw where the time of each rank goes. All ranks take equally long, since each waits for the others."""
@@ -74,9 +77,9 @@ def _rows(baseline: Baseline, ranks: dict[int, dict[str, float]]) -> list[dict[s
     ]
 
 
-def waiting(baseline: Baseline, least: float = 0.01) -> str:
+def waiting(baseline: Baseline) -> str:
     """Return which rank the others wait for, in a sentence or two."""
-    found = skew(baseline.facts.blocks, least)
+    found = skew(baseline.facts.blocks, SEEN)
     if found is None:
         return "No rank keeps the others waiting by as much as can be seen here."
     return skewed(found)
@@ -93,17 +96,17 @@ def skewed(found: Skew) -> str:
     )
 
 
-def swapped(baseline: Baseline, measured: Sequence[Measured], least: float = 0.01) -> Table:
+def swapped(baseline: Baseline, measured: Sequence[Measured]) -> Table:
     """Say whether a slow rank is slow by its data, by what happens where each rank trains on the next one's part."""
-    return Table([], empty=_swapped(baseline, measured, least))
+    return Table([], empty=_swapped(baseline, measured))
 
 
-def _swapped(baseline: Baseline, measured: Sequence[Measured], least: float) -> str:
-    found = skew(baseline.facts.blocks, least)
+def _swapped(baseline: Baseline, measured: Sequence[Measured]) -> str:
+    found = skew(baseline.facts.blocks, SEEN)
     record = next((m.record for m in measured if m.verdict.factor == "rank_data" and m.record), None)
     if found is None or record is None or not record.pairs:
         return "The parts of the data were not swapped among the ranks: no rank was slow enough, or no time was left."
-    told = moves_with_data(found, [pair.treatment for pair in record.pairs], least)
+    told = moves_with_data(found, [pair.treatment for pair in record.pairs], SEEN)
     if told is None:
         return "With the parts of the data swapped no rank was slow in that way, so the cause stays open."
     if told:

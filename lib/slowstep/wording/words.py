@@ -81,7 +81,7 @@ def decimals_more(before: Projection, after: Projection) -> int:
 
 
 def _more(pairs: Iterable[tuple[float, float]], shown: Callable[[float, int], str]) -> int:
-    """Return how many decimals more tell figures apart that differ, as `shown` shows them with so many."""
+    """Return how many more decimals tell figures apart that differ; `shown` shows a figure with so many more."""
     differ = [(a, b) for a, b in pairs if a != b]
     enough = (more for more in range(MOST_MORE) if all(shown(a, more) != shown(b, more) for a, b in differ))
     return next(enough, MOST_MORE)

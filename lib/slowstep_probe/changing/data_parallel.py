@@ -67,7 +67,7 @@ class DataParallel:
     `micro_batches` are the backward passes of an optimizer step; 0 if that is not known.
     """
 
-    def __init__(self, wanted: Wanted, micro_batches: int = 0):
+    def __init__(self, wanted: Wanted, micro_batches: int):
         self.wanted, self._micro_batches = wanted, micro_batches
         self._passes = 0
         """Backward passes since the last optimizer step."""

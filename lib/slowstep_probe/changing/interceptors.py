@@ -36,7 +36,7 @@ class Interceptors:
         values: Mapping[str, Any],
         feeding: Collection[str],
         fields: Mapping[str, Any],
-        micro_batches: int = 0,
+        micro_batches: int,
     ):
         self.wanted, self.feeding = Wanted(values), frozenset(feeding)
         self.configurations = Configurations(self.wanted, fields)

@@ -37,7 +37,7 @@ class Batches:
     `zip(cycle(few), many)`, it is the one of the most: `epoch_of_longest` says so of a program that was surveyed.
     """
 
-    def __init__(self, epoch_of_longest: bool = False) -> None:
+    def __init__(self, epoch_of_longest: bool) -> None:
         # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
         self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
         self._source: deque[Work] = deque()

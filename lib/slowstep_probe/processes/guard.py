@@ -25,7 +25,7 @@ from typing import Any
 from slowstep_probe.plain import to_plain
 from slowstep_probe.processes.log import CappedLog
 from slowstep_probe.processes.memory_watch import MemoryWatch, go_first, most_held
-from slowstep_probe.processes.process_mark import is_dead
+from slowstep_probe.processes.process_mark import is_dead, mark
 from slowstep_probe.processes.scratch import remove_abandoned_folders, remove_folder
 from slowstep_probe.processes.standard_input import close_standard_input
 from slowstep_probe.processes.tree import adopt_orphans, descendants, die_with_parent, end_descendants
@@ -45,7 +45,7 @@ PEAK, END = "peak", "end"
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The function that a guard runs, and what belongs to it."""
+    """The function that a guard runs in a process of its own, and what belongs to that process."""
 
     target: str
     """The function: `package.module:name`. It is called with the wire to the measurer and with the arguments."""
@@ -53,12 +53,14 @@ class Order:
     """Plain data."""
     path: list[str] = field(default_factory=list)
     """Folders on which modules are found, after those of the interpreter's own."""
-    owner: str
-    """The mark of the measurer's process."""
+    owner: str = field(default_factory=mark)
+    """The mark of the measurer's process, which makes the order."""
     log: str = ""
+    """The file that takes what it prints; empty if that goes where the measurer prints."""
     folder: str = ""
+    """The folder that is deleted when it ends; empty for none."""
     limit: int | None = None
-    """The most bytes of host memory."""
+    """The most bytes of host memory. It is ended if it takes more."""
     secrets: list[str] = field(default_factory=list)
     """What nobody may read that is printed."""
 

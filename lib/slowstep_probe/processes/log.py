@@ -11,6 +11,9 @@ MIB = 2**20
 KEPT = 2 * MIB
 """The bytes that are kept of the beginning of a log. As many are kept of its end."""
 
+TAIL = 30
+"""The last lines of a log that a record keeps."""
+
 
 class CappedLog:
     """A log file that stays small: what lies between the first and the last `kept` bytes is left out, and counted.
@@ -78,12 +81,12 @@ class CappedLog:
         return at + text.find(b"\n") + 1
 
 
-def log_tail(path: os.PathLike[str], lines: int = 30) -> str:
+def log_tail(path: os.PathLike[str]) -> str:
     """Return the last lines of a trial's log; an empty text if there is no log."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.path.getsize(path) - MIB // 16))
-            return "\n".join(file.read().decode("utf-8", errors="replace").splitlines()[-lines:])
+            return "\n".join(file.read().decode("utf-8", errors="replace").splitlines()[-TAIL:])
     except OSError:
         return ""
 

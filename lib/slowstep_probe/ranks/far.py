@@ -22,7 +22,7 @@ from slowstep_probe.ranks.standing import RankState
 class FarWire:
     """The leader's end of the way to a rank on another node. It has the form of a `Wire`."""
 
-    def __init__(self, node: Node, number: int):
+    def __init__(self, node: FarNode, number: int):
         self._node, self._number = node, number
         self.unread: deque[dict[str, Any]] = deque()
         self.closed = False
@@ -45,7 +45,7 @@ class FarWire:
 class FarRank:
     """The leader's side of a rank on another node. It has the form of a `RankProcess`."""
 
-    def __init__(self, node: Node, rank: Rank):
+    def __init__(self, node: FarNode, rank: Rank):
         self.rank, self._node = rank, node
         self.wire = FarWire(node, rank.number)
         self.code: int | None = None
@@ -62,7 +62,7 @@ class FarRank:
         return self.code is not None or self._node.gone
 
 
-class Node:
+class FarNode:
     """Another node, as the leader sees it: its connection, and its ranks."""
 
     def __init__(self, wire: Wire, ranks: Sequence[Rank]):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.processes.wire import Wire, pair
-from slowstep_probe.ranks.far import FarRank, FarWire, Node
+from slowstep_probe.ranks.far import FarNode, FarRank, FarWire
 from slowstep_probe.ranks.rank import Rank
 
 PORTION = 2**16
@@ -76,7 +76,7 @@ class RankProcess:
 class Ranks:
     """The ranks of a trial, from the process that leads them: those that it has forked, and those of other nodes."""
 
-    def __init__(self, here: list[RankProcess], nodes: Sequence[Node] = ()):
+    def __init__(self, here: list[RankProcess], nodes: Sequence[FarNode]):
         self.here, self.nodes = here, nodes
         far = [each for node in nodes for each in node.ranks.values()]
         self.processes: list[RankProcess | FarRank] = sorted([*here, *far], key=lambda each: each.rank.number)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks import meeting
-from slowstep_probe.ranks.far import Node
+from slowstep_probe.ranks.far import FarNode
 from slowstep_probe.ranks.fork import Ranks, fork_ranks
 from slowstep_probe.ranks.rank import Group, Rank
 
@@ -36,7 +36,7 @@ def gather_ranks(group: Group, nodes: Sequence[Wire], wire: Wire | None) -> OwnR
     if isinstance(forked, list):
         if address is not None:
             address.close()
-        far = [Node(one, group.of_node(number)) for one, number in zip(nodes, group.far, strict=True)]
+        far = [FarNode(one, group.of_node(number)) for one, number in zip(nodes, group.far, strict=True)]
         return Ranks(forked, far)
     rank, own, where = forked
     for one in filter(None, (*nodes, wire)):  # a connection that a rank held open would hide its end

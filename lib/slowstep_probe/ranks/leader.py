@@ -34,7 +34,7 @@ from slowstep_probe.trial.messages import (
     PeriodicEvent,
     Profile,
     Profiled,
-    Run,
+    TrainBlock,
     decoded,
     encoded,
 )
@@ -90,7 +90,7 @@ class Leader:
 
     def _answer(self, request: Any) -> None:
         everybody = self.ranks.processes
-        if isinstance(request, Run):
+        if isinstance(request, TrainBlock):
             self._send(self._trained_together(self._asked(self._in_steps(request), everybody)))
         elif isinstance(request, Profile):
             self._send(self._profiled(request))
@@ -111,14 +111,14 @@ class Leader:
             awaited.wire.send(encoded(replace(request, returned=far)))
         except OSError:
             self._fail()
-        self._asked(Run(steps=request.looks), others)
-        self._asked(Run(steps=request.after_looks), others)
+        self._asked(TrainBlock(steps=request.looks), others)
+        self._asked(TrainBlock(steps=request.after_looks), others)
         answer: Profiled = self._answers([awaited])[0]
         if far:
             Path(request.trace).write_bytes(base64.b64decode(answer.content))
         return replace(answer, content="")
 
-    def _in_steps(self, request: Run) -> Run:
+    def _in_steps(self, request: TrainBlock) -> TrainBlock:
         """Return a request that every rank decides alike by itself: it counts steps, and nothing else."""
         samples = self._position / self._trained if self._position else 1.0
         discard = request.discard
@@ -127,7 +127,7 @@ class Leader:
         discard = max(discard, math.ceil(round((request.start - self._position) / samples, 3)))
         whole = max(request.steps, round(request.samples / samples), 1)
         steps = max(1, round(whole / request.period)) * request.period
-        return Run(steps=steps if steps >= request.steps else steps + request.period, discard=discard)
+        return TrainBlock(steps=steps if steps >= request.steps else steps + request.period, discard=discard)
 
     def _trained_together(self, answers: list[BlockDone]) -> BlockDone:
         try:

@@ -67,7 +67,7 @@ class Meeting:
     They are `size`, whatever the program says; as many as it says where that is 0.
     """
 
-    def __init__(self, folder: str, size: int = 0, address: Address | None = None):
+    def __init__(self, folder: str, size: int, address: Address | None):
         self._folder, self._size, self._address = folder, size, address
         self._number = itertools.count()
         self._at_address: Any = None

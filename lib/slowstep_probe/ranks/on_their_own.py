@@ -17,7 +17,7 @@ PATIENCE = 30.0
 """The seconds that ranks have to end once one has failed, as torchrun gives them."""
 
 
-def rank_of(size: int, named: bool, at_end: Callable[[], None] = lambda: None) -> Rank:
+def rank_of(size: int, named: bool, at_end: Callable[[], None]) -> Rank:
     """Return the rank of this process, one of `size` that are forked here. The one that waits for them never returns.
 
     It ends as they do: with status 0 if all do, and else with that of the first that failed. Before that it calls

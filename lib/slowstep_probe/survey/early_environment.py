@@ -54,7 +54,7 @@ class EarlyEnvironment:
     imported after they were set; without it they are only noted.
     """
 
-    def __init__(self, known: Collection[str], tell: Callable[[dict[str, str]], None] | None = None):
+    def __init__(self, known: Collection[str], tell: Callable[[dict[str, str]], None] | None):
         self.known, self.tell = frozenset((*known, *OF_RANKS)), tell
         self.found: dict[str, str] = {}
         """The variables that were set before a library was imported."""

@@ -57,7 +57,7 @@ class Launch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class TrainBlock:
     """A request for a block of at least `steps` steps and `samples` samples, in whole periods of `period` steps.
 
     At least `discard` steps are trained first and don't count. The block then begins at the first step boundary at
@@ -120,7 +120,7 @@ class Ready:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockDone:
-    """The answer to `Run`: a block, with the memory peaks since the start."""
+    """The answer to `TrainBlock`: a block, with the memory peaks since the start."""
 
     block: Block
     memory: Memory
@@ -204,7 +204,7 @@ class Answer:
 MESSAGES = {
     kind.__name__: kind
     for kind in (
-        Run,
+        TrainBlock,
         PeriodicEvent,
         Profile,
         Observe,

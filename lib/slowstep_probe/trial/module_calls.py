@@ -61,7 +61,7 @@ class ModuleCalls:
     On a device their FLOPs are not asked for.
     """
 
-    def __init__(self, phase: Callable[[], str], on_device: bool = False) -> None:
+    def __init__(self, phase: Callable[[], str], on_device: bool) -> None:
         self._phase, self._on_device, self._calls = phase, on_device, list[Call]()
         self._begun = defaultdict[int, list[int]](list)
         self._weighted: dict[int, bool] = {}

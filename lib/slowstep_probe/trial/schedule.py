@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from slowstep_probe.trial.messages import ROUNDING, Run
+from slowstep_probe.trial.messages import ROUNDING, TrainBlock
 
 ROUNDS = 3
 """The factor on the steps that are discarded after the queue of a loader that lags behind is used up. All workers
@@ -59,7 +59,7 @@ class Schedule:
 
     def __init__(self) -> None:
         self.state = State.WAITING
-        self.request = Run()
+        self.request = TrainBlock()
         self.trained = 0
         """Steps trained since the last request began."""
         self.all_trained = 0
@@ -69,7 +69,7 @@ class Schedule:
         self._steps = self._discards_left = self._lay_ready = 0
         self._begun = 0.0
 
-    def begin(self, request: Run, position: float, queue: Queue) -> Then:
+    def begin(self, request: TrainBlock, position: float, queue: Queue) -> Then:
         """Take a request at `position`, and return TRAIN_ON, or OPEN if the block begins at once."""
         self.request, self._discards_left = request, request.discard
         self.trained = self.unsteady = 0

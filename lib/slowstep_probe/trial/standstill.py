@@ -38,7 +38,7 @@ _poll = ctypes.PyDLL(None).poll  # functions of a PyDLL, unlike those of a CDLL,
 class Standstill:
     """Stops what the program has started, and lets it go on."""
 
-    def __init__(self, alone: bool = True) -> None:
+    def __init__(self, alone: bool) -> None:
         self._guard = os.getppid() if alone else 0
         """The trial's guard, which adopts processes whose own parent has ended; one of several ranks adopts its own."""
         self._stopped: list[int] = []

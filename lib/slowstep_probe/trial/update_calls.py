@@ -27,7 +27,7 @@ class UpdateCalls:
     A function is known by the `id` of its code, since the hash of a code object is made anew whenever it is asked for.
     """
 
-    def __init__(self, weights: Callable[[], Sequence[torch.Tensor]] = lambda: ()):
+    def __init__(self, weights: Callable[[], Sequence[torch.Tensor]]):
         self._weights = looking(_some)(weights) or []
         self._values: list[bytes] | None = None
         self._mark = -1

@@ -77,7 +77,10 @@ def _at_places(taken: float, share: Interval) -> Interval:
 
 
 def beside_lost(facts: RunFacts, phase: str, loses: Interval) -> dict[str, float]:
-    """Return the time of a phase beside what it `loses`, as a suspect holds it. Of a pass the loss alone is told."""
+    """Return the time of a phase beside what it `loses`, as a suspect holds it.
+
+    Empty for a pass, of which only the loss is known.
+    """
     if phase in PASSES:
         return {}
     whole = facts.shares[phase].mean

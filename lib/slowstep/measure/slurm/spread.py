@@ -53,7 +53,7 @@ class _Asked:
 class Spread:
     """Tasks under way. `wide` lets all jobs of the crew work, and else only the main one."""
 
-    def __init__(self, crew: Crew, tasks: Sequence[Task], deadline: float, tell: TellOne, wide: bool = False):
+    def __init__(self, crew: Crew, tasks: Sequence[Task], deadline: float, tell: TellOne, wide: bool):
         self.crew, self.waiting, self.deadline, self.tell = crew, list(tasks), deadline, tell
         self.places = len(tasks) if wide else 1
         self.asked: dict[NodeJob, _Asked] = {}

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+MOST = 7
+"""The most round numbers that an axis shows."""
+
 Trace = Mapping[str, Any]
 """A trace of a figure, as plotly's JSON has it."""
 
@@ -66,11 +69,11 @@ def _number(value: float) -> str:
     return f"{value:,.6g}".replace("-", "−")
 
 
-def nice(low: float, high: float, most: int = 7) -> list[float]:
-    """Return at most `most` round numbers between `low` and `high`, in steps of 1, 2 or 5 times a power of ten."""
+def nice(low: float, high: float) -> list[float]:
+    """Return at most `MOST` round numbers between `low` and `high`, in steps of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
-    rough = (high - low) / most
+    rough = (high - low) / MOST
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough)
     first = math.ceil(low / step - 1e-9)

@@ -74,7 +74,7 @@ def cause_in_part(
 
 
 def _changed(parts: Sequence[Verdict], remaining: Remaining | None) -> str:
-    """Return what is changed in a run that is known to lose something still."""
+    """Return what was changed in a run that is known to lose something all the same."""
     if remaining and all(remaining.holds(v) for v in parts):
         return ADOPTED
     return "that change" if len(parts) == 1 else "these changes"

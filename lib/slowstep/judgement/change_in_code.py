@@ -1,0 +1,46 @@
+"""A change in the words of a command's own code, before it was made and after."""
+
+from __future__ import annotations
+
+from slowstep.factors import Contrast, in_code
+from slowstep.factors.factor import show
+from slowstep.records import ComparisonRecord
+from slowstep_probe.changing.intervention import given_name
+
+
+def planned_lines(contrast: Contrast) -> list[str]:
+    """Return the change as it is to be made in a command's program; nothing for a described run."""
+    run = contrast.baseline.settings.run
+    return [] if run.objects is None else in_code.words(_new(contrast), run)
+
+
+def made_lines(contrast: Contrast, record: ComparisonRecord) -> list[str]:
+    """Return the change as it was made in a command's program, with its places; what has no place comes last."""
+    settings = contrast.treatment.settings
+    if settings.command is None:
+        return []
+    changes = in_code.changes_of(record.treatment.observed)
+    made = {one["key"] for one in changes}
+    others = {key: value for key, value in _new(contrast).items() if key not in made}
+    return in_code.lines(changes, settings.command) + in_code.words(others, contrast.baseline.settings.run)
+
+
+def replaced(contrast: Contrast, record: ComparisonRecord) -> list[str]:
+    """Return what a command and its program say now where the change was made: `num_workers=0`, `--batch_size 8`."""
+    run = contrast.baseline.settings.run
+    if run.objects is None:
+        return []
+    options = [
+        f"{given} {show(now)}"
+        for factor, level in contrast.levels
+        for key in level.overrides
+        if (given := given_name(key)) and (now := factor.current(run)) is not None
+    ]
+    return in_code.replaced(in_code.changes_of(record.treatment.observed)) + options
+
+
+def _new(contrast: Contrast) -> dict[str, object]:
+    """Return the settings of the treatment that the baseline has otherwise. What nobody saw switched on is off."""
+    run, off = contrast.baseline.settings.run, (False, None)
+    changed = {key: value for key, value in contrast.overrides.items() if run[key] != value}
+    return {key: value for key, value in changed.items() if not (run[key] in off and value in off)}
