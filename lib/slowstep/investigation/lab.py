@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from slowstep.audit import Audit
 from slowstep.audit.model_sizes import audited
 from slowstep.audit.terminal_lines import answer
+from slowstep.environment.own_code import own_code
 from slowstep.factors import Arm, Contrast, comparison_families, comparison_family, plan_all
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
@@ -198,8 +199,12 @@ class Lab(Shown):
         sizes = self.measurer.model_sizes if self.measurer else None
         found = audited(self.settings, self.evidence.store, sizes, self.evidence.environment.versions)
         if self.measurer is not None:
-            self.evidence.store.write(Audited(answer=answer(found)), *AUDITED)
+            self.keep_audit(found)
         return found
+
+    def keep_audit(self, found: Audit) -> None:
+        """Keep what an audit found, for the index."""
+        self.evidence.store.write(Audited(answer=answer(found)), *AUDITED)
 
     # -- hypotheses --
 
@@ -355,7 +360,7 @@ class Lab(Shown):
         _, arm = self.baseline, identity(self.arm.determinants())  # it is measured before its time is counted
         spent = (self._elapsed(), *self._since(self._before))
         seconds, measured_seconds, steps = (now - then for now, then in zip(spent, self._counted, strict=True))
-        if earlier := minutes.spent_on(store, self.notebook, self._plan):
+        if earlier := minutes.spent_on(store, self.notebook, self._plan) or self.evidence.concluded:
             seconds = earlier.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
             measured_seconds, steps = earlier.measured_seconds + measured_seconds, earlier.steps + steps
         summary = Summary(
@@ -379,6 +384,7 @@ class Lab(Shown):
             seconds=seconds,
             measured_seconds=measured_seconds,
             steps=int(steps),
+            code=own_code(),
         )
         if self.measurer is not None:
             self._counted = spent

@@ -193,6 +193,8 @@ class Summary:
     measured_seconds: float = 0.0
     steps: int = 0
     """Optimizer steps trained for the notebook."""
+    code: str = ""
+    """Identity of the kit's code that judged (`own_code`); empty in records of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)

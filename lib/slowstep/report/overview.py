@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from slowstep.environment.machine import Machine
+from slowstep.environment.own_code import own_code
 from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation.asked import sections_asked
@@ -118,6 +119,8 @@ class Overview:
     """The files of its command that were edited after the survey, in sentences; empty if none was."""
     not_counted: str = ""
     """The comparisons that don't count since files were edited after them, in a sentence; empty if all count."""
+    other_code: str = ""
+    """The sentence that another version of the kit has judged the records; empty if this one has."""
 
     @property
     def decision(self) -> Decision:
@@ -311,7 +314,7 @@ class Overview:
 
         The text is empty if nothing of that is known.
         """
-        beside = (self.busy, self.perhaps, self.not_counted)
+        beside = (self.busy, self.perhaps, self.not_counted, self.other_code)
         if self.noise is None or not math.isfinite(self.noise):
             return " ".join(filter(None, beside))
         gain = unsigned(percent(self.noise))
@@ -395,7 +398,15 @@ def overview(folder: Path) -> Overview:
         measured_seconds=sum(one.measured_seconds for one in spent),
         edited=after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else "",
         not_counted=not_counted(of_other_files(store, about.environment)) if about else "",
+        other_code=_judged_by_other_code(summaries.values()),
     )
+
+
+def _judged_by_other_code(summaries: Iterable[Summary]) -> str:
+    """Return that another version of the kit has judged what is told, as a sentence; empty if this one has."""
+    if all(one.code == own_code() for one in summaries):
+        return ""
+    return "Another version of slowstep has judged these records: `slowstep report` with this folder judges them again."
 
 
 def _verdicts(summaries: Mapping[str, Summary], final: Summary | None) -> list[Verdict]:

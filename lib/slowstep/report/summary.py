@@ -90,6 +90,7 @@ def as_json(found: Overview) -> dict[str, Any]:
     return {
         "version": VERSION,
         "slowstep": __version__,
+        "judged_by_another_version": bool(found.other_code),
         "name": found.name,
         "machine": found.machine,
         "answer": found.answer,
@@ -97,6 +98,7 @@ def as_json(found: Overview) -> dict[str, Any]:
         "causes": [{"text": c.text, "factor": c.factor, "phase": c.phase} for c in found.causes],
         "adopted": _verdict(decision.adopted) if decision.adopted else None,
         "changes": [_verdict(v) for v in found.parts],
+        "unshown": decision.unshown,
         "remaining": left and [{"text": still_lost(one), "phase": one.phase} for one in left.suspects],
         "refused": [_verdict(r.verdict) | {"why": r.why, "remedy": r.remedy or None} for r in decision.refused],
         "job": {"before": _job(decision.before), "after": _job(decision.after)},
