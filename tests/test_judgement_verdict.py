@@ -16,7 +16,7 @@ from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.judgement.verdicts_together import holm, reconsidered
-from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
+from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.text.numbers import percent, told_apart
 
@@ -651,3 +651,24 @@ def test_support_whose_size_fresh_pairs_exclude_is_none(batch: Contrast) -> None
     assert (withdrawn.outcome, withdrawn.effect) == (Outcome.INCONCLUSIVE, low)
     assert "exclude that size" in withdrawn.reason
     assert kept == void == first
+
+
+@pytest.mark.parametrize("part", [0.0, 0.2])
+def test_what_a_change_leaves_counts_events_that_are_timed_beside_the_steps(quick: Settings, part: float) -> None:
+    """Larger batches of an evaluation that still takes a fifth of the time have not taken it away."""
+    settings = override(quick, {"training_arguments.eval_strategy": "steps", "training_arguments.eval_steps": 50})
+    made = contrast(settings, per_device_eval_batch_size=16)
+    measured = took(around(0.1))
+
+    def with_event(block: Block) -> Block:
+        seconds = part / (1 - part) * block.seconds
+        phases = block.phases | {"evaluate": seconds}
+        return replace(block, seconds=block.seconds + seconds, phases=phases, amortised={"evaluate": seconds})
+
+    evaluated = [replace(pair, treatment=with_event(pair.treatment)) for pair in measured.pairs]
+    observed = {"per_device_eval_batch_size": 16}
+    trial = replace(measured.treatment, observed=observed)
+    found = judged(made, replace(measured, pairs=evaluated, treatment=trial))
+
+    assert found.left["evaluate"] == pytest.approx(part)
+    assert found.left_at_most["evaluate"] == pytest.approx(part, abs=0.01)
