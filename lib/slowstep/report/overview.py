@@ -30,6 +30,7 @@ from slowstep.investigation.results import (
     Refused,
     Summary,
 )
+from slowstep.judgement.intervals import ALONE
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked, require_inside
@@ -40,7 +41,7 @@ from slowstep.report.actions import Action, actions, within
 from slowstep.report.so_far import decided_so_far
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
-from slowstep.text.numbers import in_minutes, percent, unsigned
+from slowstep.text.numbers import in_minutes, percent, percentage, unsigned
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
@@ -51,13 +52,19 @@ from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, quota
 from slowstep.wording.remaining import looked_at_again, remains
 from slowstep.wording.still_open import more_lost
-from slowstep.wording.words import SIGNS, change_of_job, effect, not_shown_beside, omits, share, size
+from slowstep.wording.words import SIGNS, apart, change_of_job, effect, not_shown_beside, omits, share, size
 
 FEWER = 0.05
 """A change that takes more than this part of the tokens out of a sample is said to, beside a job's hours."""
 
 NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be faster."
 """What is said where causes are known and nothing is adopted."""
+
+NOTHING_TRIED = "No change was tried."
+"""What is said there if no trial of a change was made."""
+
+SECOND_LAUNCH = f" (below {percentage(math.expm1(ALONE))}, a second launch has to show it as well)"
+"""What is said beside gains that one launch alone does not show (`intervals.ALONE`)."""
 
 NOTHING_TOLD = 2.0
 """The report says that pairs told nothing if they could have told only a gain of this ratio or more from chance."""
@@ -85,6 +92,8 @@ class Overview:
     shares: Mapping[str, float]
     """The share of a step, 0 to 1, that each phase of the run as it is takes."""
     noise: float | None
+    apart: str
+    """How far the run lies apart from itself beyond chance, in a sentence; empty if it does not."""
     busy: str
     """What kept the machine busy beside the trials, in a sentence; empty if little did."""
     quota: str
@@ -190,16 +199,21 @@ class Overview:
         if self._failed_in_most:
             return "No change can be shown to be faster before the run trains to the end.", ""
         if self.causes and self.causes[0].headline:
-            return self.causes[0].headline, NOTHING_SHOWN
+            return self.causes[0].headline, self._nothing_shown
         refused = [one for one in self.decision.refused if one.verdict.effect]
         if refused:  # also where it names no cause, as it was compared beside settings that the run lacks
             best = max(refused, key=lambda one: one.verdict.effect.mean)
             shown = f"{span(best.verdict.effect)} throughput was shown with {best.verdict.shown}"
             return f"{shown}, which is not adopted.", sentence(best.why)
         if self.causes:
-            return NOTHING_SHOWN, "The causes below say why."
+            return self._nothing_shown, "The causes below say why."
         found = f"; {self.largest}" if self.largest else ""
         return f"No cause was shown{found}.", self._undecided
+
+    @property
+    def _nothing_shown(self) -> str:
+        """That no change is shown to be faster, in a sentence; that none was tried, where that is so."""
+        return NOTHING_SHOWN if self._compared else NOTHING_TRIED
 
     @property
     def _undecided(self) -> str:
@@ -208,7 +222,8 @@ class Overview:
         unseen = f"The run was not profiled ({self.unprofiled}), {within}." if self.unprofiled else ""
         open_ones = self.of(Outcome.INCONCLUSIVE)
         left = f"For {_hypotheses(len(self.untried))} no time was left." if self.untried else ""
-        undecided = f"{len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
+        stay = "stays" if len(open_ones) == 1 else "stay"
+        undecided = f"{len(open_ones)} of {len(self.verdicts)} {stay} undecided." if open_ones else ""
         return " ".join(filter(None, (unseen, undecided, left, self._untestable)))
 
     @property
@@ -319,15 +334,15 @@ class Overview:
             return " ".join(filter(None, beside))
         gain = unsigned(percent(self.noise))
         told = (
-            f"Compared with itself, the run differs by chance: pairs as few as in that comparison can show a gain of "
-            f"{gain} or more, and more pairs a smaller one."
+            f"Compared with itself, the run differs by chance: pairs as few as in that comparison can tell a gain of "
+            f"{gain} or more from it, and more pairs a smaller one{SECOND_LAUNCH * (self.noise < math.exp(ALONE))}."
         )
         if self.noise >= NOTHING_TOLD:
             told = (
                 "The run differs so much from itself that its few pairs could have told nothing from chance: it was "
                 "measured for too short a time, or something else kept the machine busy."
             )
-        return " ".join(filter(None, (told, *beside)))
+        return " ".join(filter(None, (told, self.apart, *beside)))
 
     @cached_property
     def took(self) -> str:
@@ -380,9 +395,10 @@ def overview(folder: Path) -> Overview:
         undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, now, "has not run"),
         shares={phase: share.mean for phase, share in latest.shares.items()},
         noise=first.noise,
+        apart=apart(first.apart),
         busy=busy(_blocks(compared)),
         quota=quota(_blocks(with_itself)),
-        minimum_effect=first.minimum_effect,
+        minimum_effect=first.minimum_effect or (about.settings.budget.minimum_effect if about else 0.0),
         course=course(surely(first.courses)),
         perhaps=course(perhaps(first.courses)),
         epochs_end=epochs_end(first.epochs_end),

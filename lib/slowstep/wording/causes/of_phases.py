@@ -22,14 +22,16 @@ from slowstep.wording.words import effect, share, share_span
 
 ADOPTED = "all that is adopted"
 TODAY = "today's time"
+SOME = 0.0005
+"""The share of the time below which a figure would read 0.0 %."""
 
 
 def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     """Return the cause of a phase whose loss an undecided change takes away."""
     text = (
         f"{takes(suspect)}; {suspect.why}. "
-        f"Under {v.shown} most of it is gone. What that brings over the whole, {effect(v.effect)}, could not be told "
-        "from chance here: more pairs, or a quieter machine, would decide it."
+        f"Under {v.shown} most of it is gone. What that brings over the whole, {effect(v.effect)}, is not decided: "
+        f"{v.reason}."
     )
     return Cause(
         factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share, still_open=text
@@ -51,7 +53,7 @@ def cause_in_part(
     after = _changed(parts, remaining)
     beyond, beyond_lost = (_beyond(suspect, verdicts, limit, parts, beside=told) for told in (False, True))
     best, *others = sorted(parts, key=lambda v: -v.gain)
-    stays_lost = f"the run still loses at least {share(stays.least)} of {TODAY} in {phase_named(suspect.phase)}."
+    stays_lost = f"the run still loses {_at_least(stays)} of {TODAY} in {phase_named(suspect.phase)}."
     loses, lost = f"With {after} {stays_lost}", _lost(suspect, suspect.ratio)
     # it stands by itself, where nothing before it has named the changes
     named = after if after == ADOPTED else " and ".join(v.shown for v in (best, *others))
@@ -97,8 +99,8 @@ def phase_cause(suspect: Suspect, stays: Stays, verdicts: Sequence[Verdict], lim
         explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
         if not_reached(suspect, verdicts) and not was_tried(suspect, verdicts):
             explained = "no change that acts on it was reached"
-        elif not _some_were_tried(verdicts):  # measuring goes on, or there was no time
-            explained = "no change was tried so far"
+        elif not _some_were_tried(verdicts):  # measuring goes on, there was no time, or bounds exclude them all
+            explained = "no change was tried"
     left = speed_up(stays.likely)
     what_stays = f"{_lost(suspect, left, f', and {explained}', 'what stays')} {beyond}"
     all_lost = _lost(suspect, suspect.ratio, f", and {explained}", "all of it" if eased_in_part else "that time")
@@ -236,7 +238,13 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> 
 
 
 def _some_were_tried(verdicts: Sequence[Verdict]) -> bool:
-    return not all(v.untried for v in verdicts)
+    """Return whether a trial of any change was made, and tells of it: no bound is one."""
+    return any(v.effect is not None for v in verdicts)
+
+
+def _at_least(stays: Stays) -> str:
+    """Return the share of the time that certainly stays lost; the likely one, where none is certain."""
+    return f"at least {share(stays.least)}" if stays.least >= SOME else f"about {share(stays.likely)}"
 
 
 def _outcome(v: Verdict) -> str:
