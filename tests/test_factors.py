@@ -312,6 +312,15 @@ def test_what_a_run_has_switched_on_is_tried_without_it(
     assert never not in [one for one in proposed(without, GPU) if type(one) is type(never)]
 
 
+@pytest.mark.parametrize("now", [8, 64])
+def test_a_batch_of_an_evaluation_is_proposed_larger(now: int) -> None:
+    """Its hypothesis is that small batches cost time, so a smaller one is none to try."""
+    evaluating = {"training_arguments.eval_strategy": "epoch", "training_arguments.per_device_eval_batch_size": now}
+    run = override(QUICK, evaluating).run
+
+    assert CATALOGUE["per_device_eval_batch_size"].proposals(run, GPU) == [2 * now]
+
+
 @pytest.mark.parametrize(("objects", "meaning"), [((), Meaning.EXACT), (("batch_norm",), Meaning.SEMANTICS)])
 def test_layers_that_are_computed_twice_count_their_batch_twice(objects: tuple[str, ...], meaning: Meaning) -> None:
     """Statistics of batch normalisation are updated in each forward pass, the second one of checkpointing too."""

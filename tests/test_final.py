@@ -669,7 +669,11 @@ def test_a_headline_says_not_the_cause_of_what_was_tested_alone(
     verdicts = {"refuted": replace(measured, outcome=Outcome.REFUTED)} | left_open(measured)
     headline = str(conclusion("Compute", [verdicts[state] for state in states])).partition("\n")[0]
 
-    assert ("not what limits" in headline) == (states == ("refuted",))
+    limit = replace(verdicts["refuted"], meaning=Meaning.DIAGNOSTIC)
+    with_limit = str(conclusion("Compute", [limit, *(verdicts[state] for state in states)])).partition("\n")[0]
+
+    assert "not what limits" not in headline
+    assert ("not what limits" in with_limit) == (states == ("refuted",))
     assert any(OPEN[state] in headline for state in states if state in OPEN) == (states != ("refuted",))
     one_way = "refuted" not in states and len({OPEN[state] for state in states}) == 1
     assert ("all of the question" in headline) == one_way

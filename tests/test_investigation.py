@@ -19,6 +19,7 @@ from slowstep.batch.measuring import Concluded
 from slowstep.batch.measuring import measured as measured_whole
 from slowstep.factors import Arm, Contrast, comparison_family
 from slowstep.final.choice import choose
+from slowstep.final.decision import decision_of
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.evidence import Evidence
@@ -32,8 +33,9 @@ from slowstep.judgement.verdict import Outcome
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Steps, identity
+from slowstep.report.prose import conclusion
 from slowstep.settings import Loaded, Settings, override
-from slowstep.settings.sections import TESTED
+from slowstep.settings.sections import FINAL, TESTED
 
 ASKED = {
     "data_loading": {"tokenize": ["once"]},
@@ -621,6 +623,22 @@ def test_the_winner_is_confirmed_by_pairs_that_did_not_choose_it(opened: Callabl
     assert [Outcome.SUPPORTED] * 2 == [m.verdict.outcome for m in by_luck.allowed]
     assert any(purpose for _, purpose in lucky.measurer.asked)
     assert by_luck.settings.training("gradient_checkpointing") is True
+
+
+def test_a_section_tells_what_fresh_pairs_say_against_its_finding(opened: Callable[..., Lab]) -> None:
+    """Its page and the index say the same of a change, whichever of them a reader opens."""
+    lucky = opened(lambda name, purpose: 0.0 if purpose else 0.3 * (name == "gradient_checkpointing=false"))
+    (before,) = (v for v in lucky.test("gradient_checkpointing") if v.outcome is Outcome.SUPPORTED)
+    final = open_lab(lucky.loaded, lucky.folder.parent, FINAL.notebook, lucky.measurer)
+    final.conclude(decision=decision_of(choose(final)))
+    (after,) = (v for v in lucky.test("gradient_checkpointing") if v.name == before.name)
+    (drawn,) = (m.verdict for m in lucky.measured if m.verdict.name == before.name)
+    (kept,) = (m.verdict for m in lucky.found if m.verdict.name == before.name)
+
+    assert after.outcome is drawn.outcome is not Outcome.SUPPORTED
+    assert "fresh ones" in after.reason
+    assert kept == before
+    assert before.title_in_full not in str(conclusion("Recomputation", [after])).partition("\n")[0]
 
 
 def test_a_comparison_is_measured_once(opened: Callable[..., Lab]) -> None:

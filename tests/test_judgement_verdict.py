@@ -17,7 +17,7 @@ from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import holm, reconsidered
-from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
+from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.text.numbers import percent, told_apart
 
@@ -250,7 +250,9 @@ def test_losses_of_a_long_warm_up_are_said_to_show_nothing(tokenize: Contrast) -
     assert found.loss_change is None
 
 
-@pytest.mark.parametrize(("gain", "words"), [(0.2, "regained after"), (-0.2, "never regained")])
+@pytest.mark.parametrize(
+    ("gain", "words"), [(0.2, "regained after"), (-0.2, "never regained"), (0.0, "not known to be regained")]
+)
 def test_a_later_start_is_told_with_the_step_at_which_it_has_paid(tokenize: Contrast, gain: float, words: str) -> None:
     """Compiling for a minute is worth so many steps of the time that it saves in each; none if it saves nothing."""
     baseline = TrialRecord(arm="b", status=Status.OK, losses=[2.0], startup={"model": 3.0})
@@ -262,7 +264,9 @@ def test_a_later_start_is_told_with_the_step_at_which_it_has_paid(tokenize: Cont
     start, again = judged(tokenize, measured).warnings
 
     assert f"it starts 60 s later, which is {words}" in start
-    assert saved < 0 or float(start.split()[-2].replace(",", "")) == pytest.approx(60 / saved, abs=1)
+    assert not words.startswith("regained") or float(start.split()[-2].replace(",", "")) == pytest.approx(
+        60 / saved, abs=1
+    )
     assert again.startswith("compiled anew 2 times")
 
 
@@ -652,3 +656,24 @@ def test_support_whose_size_fresh_pairs_exclude_is_none(batch: Contrast) -> None
     assert (withdrawn.outcome, withdrawn.effect) == (Outcome.INCONCLUSIVE, low)
     assert "exclude that size" in withdrawn.reason
     assert kept == void == first
+
+
+@pytest.mark.parametrize("part", [0.0, 0.2])
+def test_what_a_change_leaves_counts_events_that_are_timed_beside_the_steps(quick: Settings, part: float) -> None:
+    """Larger batches of an evaluation that still takes a fifth of the time have not taken it away."""
+    settings = override(quick, {"training_arguments.eval_strategy": "steps", "training_arguments.eval_steps": 50})
+    made = contrast(settings, per_device_eval_batch_size=16)
+    measured = took(around(0.1))
+
+    def with_event(block: Block) -> Block:
+        seconds = part / (1 - part) * block.seconds
+        phases = block.phases | {"evaluate": seconds}
+        return replace(block, seconds=block.seconds + seconds, phases=phases, amortised={"evaluate": seconds})
+
+    evaluated = [replace(pair, treatment=with_event(pair.treatment)) for pair in measured.pairs]
+    observed = {"per_device_eval_batch_size": 16}
+    trial = replace(measured.treatment, observed=observed)
+    found = judged(made, replace(measured, pairs=evaluated, treatment=trial))
+
+    assert found.left["evaluate"] == pytest.approx(part)
+    assert found.left_at_most["evaluate"] == pytest.approx(part, abs=0.01)

@@ -23,6 +23,7 @@ from plotly.offline import get_plotlyjs_version
 
 from slowstep.batch import investigations
 from slowstep.batch.cleanup import forget_other_runs
+from slowstep.batch.concluding import conclude_again
 from slowstep.cli import export, load_and_check, report
 from slowstep.cli.ending import more_minutes, took, unreached
 from slowstep.cli.main import main
@@ -52,6 +53,7 @@ from slowstep.report.prose import baseline_conclusion, final_conclusion
 from slowstep.report.read_overview import overview
 from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
+from slowstep.settings.sections import SECTIONS
 from slowstep.text.markdown import escape
 from slowstep.text.numbers import signed
 from slowstep.text.sentences import first_of
@@ -513,6 +515,41 @@ def test_what_was_concluded_elsewhere_is_not_told_beside_what_is_measured_here(
     _tested(override(quick, ASKED), folder, "00_baseline", measurer=OnAnotherMachine)
 
     assert overview(folder).answer == "Nothing is decided yet: 90_final_config has not run."
+
+
+def test_what_another_version_concluded_is_concluded_again_where_reports_are_drawn(concluded: Concluded) -> None:
+    """A page is drawn by the rules of today, so the index judges by them as well, from the same records."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES)
+    store, name = Store(folder / "records"), "90_final_config"
+    known, told = store.read(Summary, "summaries", name), overview(folder)
+    before = [replace(v, outcome=Outcome.INCONCLUSIVE, reason="by other rules") for v in known.verdicts]
+    old = replace(known, verdicts=before, decision=Decision(), code="of another version")
+    store.write(old, "summaries", name)
+    store.write(replace(known, notebook="later"), "comparisons", "later")  # no record that it looked at
+    undecided = overview(folder)
+
+    assert "Another version of slowstep has judged these records" in undecided.certainty
+    assert "Another version" not in told.certainty
+    assert undecided.answer != told.answer
+    assert conclude_again(folder, SECTIONS) == {}
+    assert store.read(Summary, "summaries", name) == known
+    assert (overview(folder).answer, overview(folder).verdicts) == (told.answer, told.verdicts)
+
+
+def test_what_cannot_be_concluded_again_stays_and_says_so(concluded: Concluded) -> None:
+    """Its records are damaged, say. What was concluded of them is still worth reading."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES)
+    store, name = Store(folder / "records"), "90_final_config"
+    old = replace(store.read(Summary, "summaries", name), code="of another version")
+    store.write(old, "summaries", name)
+    for path in (folder / "records" / "comparisons").iterdir():
+        path.write_text("{")
+    failed = conclude_again(folder, SECTIONS)
+
+    assert [section.notebook for section in failed] == [name]
+    assert "was not measured" in str(*failed.values())
+    assert store.read(Summary, "summaries", name) == old
+    assert "Another version of slowstep has judged these records" in overview(folder).certainty
 
 
 def test_what_is_asked_again_of_the_same_run_stays(concluded: Concluded, quick: Settings) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from slowstep.batch.cleanup import forget_all_but, forget_unfinished, unusable_records
+from slowstep.batch.concluding import conclude_again
 from slowstep.batch.earlier_pages import MOVED, set_aside
 from slowstep.batch.measuring import measured
 from slowstep.batch.notebook import NotebookInput, Teller, announce, path_of, run, up_to_date
@@ -23,6 +24,9 @@ from slowstep.report.index import write_index
 from slowstep.settings import Loaded
 from slowstep.settings.sections import AUDIT, BASELINE, OWN, SECTIONS, TESTED, Section
 from slowstep_probe.processes.scratch import remove_abandoned_files, remove_abandoned_folders
+
+KEPT = "the index keeps what was concluded before, since it can't be concluded again from its records"
+"""What is told of a section whose conclusion stays as other code of the kit has drawn it."""
 
 
 def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
@@ -130,6 +134,8 @@ def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookR
         for section in (s for s in asked if s not in drawn):
             stays = "; its report of before stays" if (folder / f"{section.notebook}.html").is_file() else ""
             tell(f"{section.notebook}: not drawn, since it has concluded nothing yet{stays}", None)
+        for section, reason in conclude_again(folder, drawn).items():
+            tell(f"{section.notebook}: {KEPT}: {reason}", None)
         return list(run([path_of(s) for s in drawn], given, tell).values())
 
 

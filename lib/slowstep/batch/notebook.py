@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from slowstep import __version__
 from slowstep.batch.earlier_pages import set_aside
 from slowstep.batch.notebook_process import NotebookProcess
 from slowstep.environment.machine import this_machine, versions
+from slowstep.environment.own_code import own_code
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, PlanRun, drawn_at_once
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
@@ -171,16 +171,8 @@ def _determinants(notebook: Path, settings: Settings) -> str:
         __version__,
         this_machine(),
         versions(),
-        _sources(),
+        own_code(),  # changed code runs its notebooks again, on the same records
     )
-
-
-@functools.cache
-def _sources() -> str:
-    """Return the identity of the library's own code: changed code runs its notebooks again, on the same records."""
-    library = Path(__file__).parents[1]
-    files = sorted(path for folder in (library, library.with_name("slowstep_probe")) for path in folder.rglob("*"))
-    return identity([p.read_bytes().hex() for p in files if p.suffix in (".py", ".j2", ".css")])
 
 
 def _title(notebook: Path) -> str:

@@ -168,8 +168,8 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     if unseen := told.get("collects_unseen"):
         yield (
             "unseen",
-            f"before the first step the model ran {unseen:,} times without gradients (evaluating, generating or "
-            "acting), and not so again in these steps: what that takes is in none of the figures above",
+            f"before the first step the model ran {unseen:,} times without gradients (to evaluate, to generate, or to "
+            "collect experience), and not so again in these steps: what that takes is in none of the figures above",
         )
     work = told["work"]
     tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""

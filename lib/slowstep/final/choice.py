@@ -87,7 +87,7 @@ def choose(lab: Lab) -> Choice:
     for section in TESTED_SECTIONS:
         lab.test(section)
     find_batch(lab)
-    tested = [m for m in lab.measured if m.family != CONFIRMED]  # there are others if this was asked before
+    tested = [m for m in lab.found if m.family != CONFIRMED]  # there are others if this was asked before
     measured = list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
     allowed = [_with_all_it_needs(lab, m) for m in measured if supported(m) and allowed_by(m, lab.settings)]
     allowed = [m for m in allowed if supported(m) and ends_sooner(lab, m)]
@@ -111,7 +111,7 @@ def choose(lab: Lab) -> Choice:
         tested=measured,
         allowed=allowed,
         head_to_heads=head_to_heads,
-        confirmed=[m for m in lab.measured if m.family == CONFIRMED],
+        confirmed=[m for m in lab.found if m.family == CONFIRMED],
         chosen=chosen,
         left_out=left,
         late=late,

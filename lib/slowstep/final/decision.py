@@ -85,6 +85,8 @@ def _measured_again(m: Measured, choice: Choice) -> str:
     failed = [one for one in again if one.verdict.outcome is not Outcome.SUPPORTED]
     if again and not (failed or choice.adopted):
         return NOT_SOONER
+    if not (again or choice.adopted):
+        return "it was not measured once more in fresh pairs"
     if wanted & {*choice.late}:
         return f"beside what is adopted, {NOT_SOONER}"
     if not failed or (choice.adopted and len(failed) < len(again)):

@@ -78,8 +78,9 @@ def _options(table: Table) -> str:
     how = (
         "Up to five points each: for the share of the time, and so of the cost, that is saved; for low risk, the share "
         "of the memory that stays free; and for little change (exact 5, numerics 3, semantics 1). The points describe; "
-        "what is decided is the combination that was expected or seen to be the fastest of those that the parameter "
-        "file allows, and that fresh pairs confirmed. The figures by which single changes were picked tend to be high."
+        "what is adopted, if anything, is the combination that was expected or seen to be the fastest of those that "
+        "the parameter file allows, and that fresh pairs confirmed. The figures by which single changes were picked "
+        "tend to be high."
     )
     return f"{table.markdown}\n\n{how}"
 

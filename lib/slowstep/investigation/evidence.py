@@ -93,7 +93,7 @@ class Evidence:
 
     def __init__(self, settings: Settings, folder: Path, environment: Environment, concluded: Summary | None = None):
         self.settings, self.folder, self.environment = settings, folder, environment
-        self._concluded = concluded
+        self.concluded = concluded
         """What a notebook has concluded, if its report is drawn again: records that came later are not looked at."""
         self.store = Store(folder / "records")
         self.machine = from_plain(Machine, environment.machine)
@@ -101,11 +101,6 @@ class Evidence:
         self._peaks = Peaks(settings, self.machine, self.device, self.read)
         self.arm = Arm(label="baseline", settings=settings)
         """The baseline: the run as it is."""
-
-    @property
-    def concluded(self) -> bool:
-        """True if this is the evidence of a notebook that has concluded."""
-        return self._concluded is not None
 
     @property
     def run_identity(self) -> str:
@@ -117,7 +112,7 @@ class Evidence:
     def read(self, what: Needed[T]) -> T | None:
         """Return a record; None if it was not measured."""
         name = what.key(self.environment)
-        if self._concluded is not None and f"{what.folder}/{name}" not in self._concluded.records:
+        if self.concluded is not None and f"{what.folder}/{name}" not in self.concluded.records:
             return None
         return self.store.read(what.record_type, what.folder, name)
 
@@ -187,11 +182,13 @@ class Evidence:
 
     @property
     def records(self) -> list[str]:
-        """The records that there are now, by folder and name."""
+        """The records that are looked at, by folder and name: all that there are now, or that there were."""
+        if self.concluded is not None:
+            return self.concluded.records
         return [f"{kind}/{name}" for kind in MEASURED for name in self.store.names(kind)]
 
     def _steps(self) -> dict[str, list[Steps]]:
-        among = None if self._concluded is None else self._concluded.rests_on
+        among = None if self.concluded is None else self.concluded.rests_on
         arm = identity(self.arm.determinants())
         return steps_of_arm(self.store, arm, self.environment, among, self.noise.node)
 

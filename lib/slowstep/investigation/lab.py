@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from slowstep.audit import Audit
 from slowstep.audit.model_sizes import audited
 from slowstep.audit.terminal_lines import answer
+from slowstep.environment.own_code import own_code
 from slowstep.factors import Arm, Contrast, comparison_families, comparison_family, plan_all
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
@@ -27,16 +28,16 @@ from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.spending import Spending
 from slowstep.investigation.together import next_comparisons
-from slowstep.judgement.comparison import FEWEST_PAIRS, change
+from slowstep.judgement.comparison import FEWEST_PAIRS, apart_from_itself, change
 from slowstep.judgement.judge import before_trial
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, span
-from slowstep.judgement.verdicts_together import holm
+from slowstep.judgement.verdicts_together import holm, reconsidered
 from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import ObservationRecord, Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
-from slowstep.settings.sections import TESTED_SECTIONS
+from slowstep.settings.sections import FINAL, TESTED_SECTIONS
 from slowstep.text.shown import Shown
 
 T = TypeVar("T")
@@ -196,8 +197,12 @@ class Lab(Shown):
         sizes = self.measurer.model_sizes if self.measurer else None
         found = audited(self.settings, self.evidence.store, sizes, self.evidence.environment.versions)
         if self.measurer is not None:
-            self.evidence.store.write(Audited(answer=answer(found)), *AUDITED)
+            self.keep_audit(found)
         return found
+
+    def keep_audit(self, found: Audit) -> None:
+        """Keep what an audit found, for the index."""
+        self.evidence.store.write(Audited(answer=answer(found)), *AUDITED)
 
     # -- hypotheses --
 
@@ -209,9 +214,10 @@ class Lab(Shown):
     def test(self, section: str) -> list[Verdict]:
         """Return the verdicts on all levels that a section of the file lists, by bound or by trial.
 
-        The most promising comes first.
+        The most promising comes first. What the last notebook has measured again stands as fresh pairs leave it.
         """
-        return [m.verdict for m in self.judge(comparison_family(self.settings, section, self.machine), section)]
+        found = self.judge(comparison_family(self.settings, section, self.machine), section)
+        return reconsidered([m.verdict for m in found], self._again)
 
     def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
         """Return the verdict on each contrast, corrected by Holm's method.
@@ -319,9 +325,22 @@ class Lab(Shown):
         return sum(known[name].verdict.effect is not None for name in before)
 
     @property
-    def measured(self) -> list[Measured]:
-        """All that this notebook has judged, by comparison family."""
+    def found(self) -> list[Measured]:
+        """All that this notebook has judged, by comparison family, by the pairs of each comparison alone."""
         return [m for found in self._families.values() for m in found.values()]
+
+    @property
+    def measured(self) -> list[Measured]:
+        """The same as it stands after fresh pairs, which every page tells alike."""
+        verdicts = reconsidered([m.verdict for m in self.found], self._again)
+        return [replace(m, verdict=v) for m, v in zip(self.found, verdicts, strict=True)]
+
+    @property
+    def _again(self) -> list[Verdict]:
+        """The verdicts of the last notebook on this run, if it has concluded: some are on fresh pairs."""
+        said = self.evidence.store.read(Summary, "summaries", FINAL.notebook)
+        own = (identity(self.arm.determinants()), identity(self.evidence.environment.determinants))
+        return said.verdicts if said and (said.arm, said.environment) == own else []
 
     def cells(self, family: str, *factors: str) -> list[Measured]:
         """Return the part of a comparison family that changes nothing but `factors`: the cells of their matrix."""
@@ -335,7 +354,7 @@ class Lab(Shown):
         spent = self.spending.count(self.notebook)
         summary = Summary(
             notebook=self.notebook,
-            verdicts=[m.verdict for m in self.measured],
+            verdicts=[m.verdict for m in self.found],
             arm=arm,
             environment=identity(self.evidence.environment.determinants),
             shares=self.baseline.facts.shares,
@@ -344,6 +363,7 @@ class Lab(Shown):
             minimum_effect=self.settings.budget.minimum_effect,
             decision=decision,
             noise=self.baseline.noise,
+            apart=apart_from_itself(self.baseline.record),
             fails=self.baseline.fails,
             unprojected=self.baseline.unprojected,
             unprofiled=self.baseline.unprofiled,
@@ -354,6 +374,7 @@ class Lab(Shown):
             seconds=spent.seconds,
             measured_seconds=spent.measured_seconds,
             steps=spent.steps,
+            code=own_code(),
         )
         if self.measurer is not None:
             store.write(summary, "summaries", self.notebook)

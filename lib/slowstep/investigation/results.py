@@ -174,6 +174,8 @@ class Summary:
     """What the final notebook decided."""
     noise: float | None = None
     """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance."""
+    apart: float = 0.0
+    """How far the equal arms of that comparison lie apart beyond chance, as a log-ratio."""
     fails: str = ""
     """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
     unprojected: str = ""
@@ -193,6 +195,8 @@ class Summary:
     measured_seconds: float = 0.0
     steps: int = 0
     """Optimizer steps trained for the notebook."""
+    code: str = ""
+    """Identity of the kit's code that judged (`own_code`); empty in records of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)

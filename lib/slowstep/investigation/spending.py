@@ -67,7 +67,8 @@ class Spending:
         """Return what all calls have spent on the questions of a notebook; what it has counted before counts once."""
         spent = (self.elapsed(), *self._since(self._before))
         seconds, measured_seconds, steps = (now - then for now, then in zip(spent, self._counted, strict=True))
-        if earlier := minutes.spent_on(self._evidence.store, notebook, self._evidence.run_identity):
+        known = minutes.spent_on(self._evidence.store, notebook, self._evidence.run_identity)
+        if earlier := known or self._evidence.concluded:
             seconds = earlier.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
             measured_seconds, steps = earlier.measured_seconds + measured_seconds, earlier.steps + steps
         if self._measurer is not None:

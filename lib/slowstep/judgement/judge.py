@@ -16,6 +16,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.missed import Compared, KnownOfRun, missed_for_refuting, missed_for_supporting
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.run_facts import RunFacts, flops_of
+from slowstep.judgement.shares import with_event
 from slowstep.judgement.suspects import PASSES, lost
 from slowstep.judgement.throughput import sides, works
 from slowstep.judgement.timeline import timeline
@@ -228,5 +229,16 @@ def _shares(blocks: Sequence[Block]) -> dict[str, float]:
 
 
 def _time_lost(trial: TrialRecord, blocks: Sequence[Block]) -> dict[str, Interval]:
-    """Return the share of the wall time that each phase of one arm loses."""
-    return lost(timeline(trial.steps), flops_of(blocks, trial.observed))
+    """Return the share of the wall time that each phase of one arm loses, in its steps and in its periodic events."""
+    found = lost(timeline(trial.steps), flops_of(blocks, trial.observed))
+    return found | {event: with_event(found[event], alone) for event, alone in _events_in(blocks).items()}
+
+
+def _events_in(blocks: Sequence[Block]) -> dict[str, Interval]:
+    """Return the share of the time of some blocks that each event takes which was timed beside their steps."""
+    found = {}
+    for event in sorted({event for block in blocks for event in block.amortised}):
+        each = [block.amortised.get(event, 0.0) / block.seconds for block in blocks]
+        mean = sum(block.amortised.get(event, 0.0) for block in blocks) / sum(block.seconds for block in blocks)
+        found[event] = Interval(mean=mean, lower=min(each), upper=max(each), p=1.0, n=len(each))
+    return found

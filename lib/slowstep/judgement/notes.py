@@ -10,6 +10,7 @@ from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import STALL, ComparisonResult
 from slowstep.judgement.course import LEAST, Course, courses
 from slowstep.judgement.disturbed import disturbances
+from slowstep.judgement.intervals import Interval
 from slowstep.judgement.throughput import samples_per_step, seconds_per_sample, sides
 from slowstep.records import Block, ComparisonRecord, TrialRecord
 from slowstep.text.numbers import percent, percentage
@@ -39,7 +40,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
         )
     notes += _growth_notes(record) if read.effect.lower > 0 else []
     notes += _loss_notes(record, exact)
-    notes += _start_notes(record, read.effect.ratio)
+    notes += _start_notes(record, read.effect)
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
@@ -103,20 +104,22 @@ def _loss_notes(record: ComparisonRecord, exact: bool) -> list[str]:
     return []
 
 
-def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:
+def _start_notes(record: ComparisonRecord, effect: Interval) -> list[str]:
     """Return notes on a change that starts much later than the baseline, as it compiles or tokenises.
 
-    They say after how many steps its gain, the judged `ratio`, has paid for that.
+    They say after how many steps its gain, the judged `effect`, has paid for that, where it has one beyond chance.
     """
     baseline, treatment = sides(record.pairs)
     late = _untrained(record.treatment, treatment) - _untrained(record.baseline, baseline)
-    saved = seconds_per_sample(baseline) * (1 - 1 / ratio)
+    saved = seconds_per_sample(baseline) * (1 - 1 / effect.ratio)
     notes = []
     if late > LATE_SECONDS:
         paid = (
             f"regained after {late / (saved * samples_per_step(treatment)):,.0f} steps"
-            if saved > 0
+            if effect.lower > 0
             else "never regained"
+            if effect.upper < 0
+            else "not known to be regained"
         )
         notes.append(f"it starts {late:.0f} s later, which is {paid}")
     again = record.treatment.observed.get("recompilations") or 0

@@ -14,6 +14,7 @@ from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import samples_of_step
 from slowstep.judgement.operators import OF_FEW
+from slowstep.judgement.shares import with_event
 from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
 from slowstep.judgement.timeline import NOTICED, StepsSeen, Timeline, steps_to_see, timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
@@ -87,10 +88,7 @@ class RunFacts:
         A phase without such an event has its share of the steps.
         """
         steps, alone = self.shares[phase], self.events_alone.get(phase)
-        if alone is None:
-            return steps
-        ends = {end: 1 - (1 - getattr(steps, end)) * (1 - getattr(alone, end)) for end in ("mean", "lower", "upper")}
-        return replace(steps, **ends)
+        return steps if alone is None else with_event(steps, alone)
 
     def most(self, *phases: str) -> float:
         """Return the upper end of the share of some phases together, at most 0.99. Bounds rest on it."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from scipy import special
@@ -47,6 +48,12 @@ STRETCH = 12
 
 STRETCHES = (4, 20)
 """The least and the largest number of stretches."""
+
+
+def with_event(steps: Interval, alone: Interval) -> Interval:
+    """Return the share of the time that a phase takes in the steps, and in an event that was timed beside them."""
+    ends = {end: 1 - (1 - getattr(steps, end)) * (1 - getattr(alone, end)) for end in ("mean", "lower", "upper")}
+    return replace(steps, **ends)
 
 
 def share(phase: np.ndarray, whole: np.ndarray, position: np.ndarray | None = None) -> Interval:

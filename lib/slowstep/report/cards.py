@@ -45,7 +45,7 @@ def _(shown: Measured) -> str:
     drawn = svg(effects([(verdict.title_in_full, verdict)], 0.0).json, f"effect {effect(verdict.effect)}")
     turns = "by turns" if record.by_turns else "both in memory"
     node = f", on node {record.node}" if record.node else ""
-    rests = f"{len(record.pairs)} pairs of blocks, {turns}, {record.seconds:.0f} s{node}"
+    rests = f"{verdict.effect.n} pairs of blocks, {turns}{node}"
     return f'{card(verdict)}<div style="max-width: 48rem">{drawn}</div><p>{_text(rests)}</p>'
 
 

@@ -16,9 +16,10 @@ from slowstep.investigation.results import (
     NotebookRun,
     Refused,
 )
+from slowstep.judgement.intervals import ALONE
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.report.actions import Action, actions, within
-from slowstep.text.numbers import in_minutes, percent, unsigned
+from slowstep.text.numbers import in_minutes, percent, percentage, unsigned
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.remaining import looked_at_again, remains
@@ -30,6 +31,12 @@ FEWER = 0.05
 
 NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be faster."
 """What is said where causes are known and nothing is adopted."""
+
+NOTHING_TRIED = "No change was tried."
+"""What is said there if no trial of a change was made."""
+
+SECOND_LAUNCH = f" (below {percentage(math.expm1(ALONE))}, a second launch has to show it as well)"
+"""What is said beside gains that one launch alone does not show (`intervals.ALONE`)."""
 
 NOTHING_TOLD = 2.0
 """The report says that pairs told nothing if they could have told only a gain of this ratio or more from chance."""
@@ -57,6 +64,8 @@ class Overview:
     shares: Mapping[str, float]
     """The share of a step, 0 to 1, that each phase of the run as it is takes."""
     noise: float | None
+    apart: str
+    """How far the run lies apart from itself beyond chance, in a sentence; empty if it does not."""
     busy: str
     """What kept the machine busy beside the trials, in a sentence; empty if little did."""
     quota: str
@@ -91,6 +100,8 @@ class Overview:
     """The files of its command that were edited after the survey, in sentences; empty if none was."""
     not_counted: str = ""
     """The comparisons that don't count since files were edited after them, in a sentence; empty if all count."""
+    other_code: str = ""
+    """The sentence that another version of the kit has judged the records; empty if this one has."""
 
     @property
     def decision(self) -> Decision:
@@ -160,16 +171,21 @@ class Overview:
         if self._failed_in_most:
             return "No change can be shown to be faster before the run trains to the end.", ""
         if self.causes and self.causes[0].headline:
-            return self.causes[0].headline, NOTHING_SHOWN
+            return self.causes[0].headline, self._nothing_shown
         refused = [one for one in self.decision.refused if one.verdict.effect]
         if refused:  # also where it names no cause, as it was compared beside settings that the run lacks
             best = max(refused, key=lambda one: one.verdict.effect.mean)
             shown = f"{span(best.verdict.effect)} throughput was shown with {best.verdict.shown}"
             return f"{shown}, which is not adopted.", sentence(best.why)
         if self.causes:
-            return NOTHING_SHOWN, "The causes below say why."
+            return self._nothing_shown, "The causes below say why."
         found = f"; {self.largest}" if self.largest else ""
         return f"No cause was shown{found}.", self._undecided
+
+    @property
+    def _nothing_shown(self) -> str:
+        """That no change is shown to be faster, in a sentence; that none was tried, where that is so."""
+        return NOTHING_SHOWN if self._compared else NOTHING_TRIED
 
     @property
     def _undecided(self) -> str:
@@ -178,7 +194,8 @@ class Overview:
         unseen = f"The run was not profiled ({self.unprofiled}), {within}." if self.unprofiled else ""
         open_ones = self.of(Outcome.INCONCLUSIVE)
         left = f"For {_hypotheses(len(self.untried))} no time was left." if self.untried else ""
-        undecided = f"{len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
+        stay = "stays" if len(open_ones) == 1 else "stay"
+        undecided = f"{len(open_ones)} of {len(self.verdicts)} {stay} undecided." if open_ones else ""
         return " ".join(filter(None, (unseen, undecided, left, self._untestable)))
 
     @property
@@ -284,20 +301,20 @@ class Overview:
 
         The text is empty if nothing of that is known.
         """
-        beside = (self.busy, self.perhaps, self.not_counted)
+        beside = (self.busy, self.perhaps, self.not_counted, self.other_code)
         if self.noise is None or not math.isfinite(self.noise):
             return " ".join(filter(None, beside))
         gain = unsigned(percent(self.noise))
         told = (
-            f"Compared with itself, the run differs by chance: pairs as few as in that comparison can show a gain of "
-            f"{gain} or more, and more pairs a smaller one."
+            f"Compared with itself, the run differs by chance: pairs as few as in that comparison can tell a gain of "
+            f"{gain} or more from it, and more pairs a smaller one{SECOND_LAUNCH * (self.noise < math.exp(ALONE))}."
         )
         if self.noise >= NOTHING_TOLD:
             told = (
                 "The run differs so much from itself that its few pairs could have told nothing from chance: it was "
                 "measured for too short a time, or something else kept the machine busy."
             )
-        return " ".join(filter(None, (told, *beside)))
+        return " ".join(filter(None, (told, self.apart, *beside)))
 
     @cached_property
     def took(self) -> str:

@@ -187,8 +187,9 @@ def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
         by = percentage(math.expm1(apart))
         told = f"its launches differ by {by}, more than intervals allow for, and no gain of that size is believed"
     return (
-        f"Measured against itself it differs by {span(read)}: these {read.n} pairs could show an effect of "
-        f"{percent(seen)} or more, and the minimum effect asked for is {percent(1 + minimum_effect)}; {told}."
+        f"Measured against itself it differs by {span(read)}: these {read.n} pairs could tell an effect of "
+        f"{percent(seen)} or more from chance, and the minimum effect asked for is {percent(1 + minimum_effect)}; "
+        f"{told}."
     )
 
 
@@ -241,11 +242,14 @@ def _no_change(tested: Sequence[Verdict]) -> str:
     unsaid = [v for v in tested if says_nothing(v)]
     untried = [escape(v.title_in_full) for v in tested if v.untried]
     paying = [v for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC] + best_together(tested)
-    refused = [escape(v.title_in_full) for v in paying]
+    refused = [escape(v.title_in_full) for v in paying if not v.conditional]
+    beside = [escape(v.title_in_full) for v in paying if v.conditional]
     yet = " yet" * bool(failed or undecided or unsaid or untried)
     text = f"**Change nothing{yet}.** Nothing that may be acted on was shown to bring anything."
     if refused:
         text += f" Supported, but not allowed by the parameter file or not paying in this job: {', '.join(refused)}."
+    if beside:
+        text += f" Supported beside settings that this run lacks, and not with these against it: {', '.join(beside)}."
     if failed:
         text += f" The run itself failed beside these, which says nothing of them: {', '.join(failed)}."
     if undecided:
@@ -283,7 +287,10 @@ def _headline(
     if lost:
         losses = escape(capitalised("; ".join(map(takes, lost))))
         return f"**{subject}: nothing that was tried here helps.** {nothing} {losses} all the same."
-    return f"**{subject}: not what limits this run.** {nothing}"
+    limits = [v for v in verdicts if v.meaning is Meaning.DIAGNOSTIC]
+    if limits:  # all that could be had is less than was asked for
+        return f"**{subject}: not what limits this run.** {nothing}"
+    return f"**{subject}: no gain was shown.** {nothing} What was not tested may."
 
 
 def _acts_in(v: Verdict, phase: str) -> bool:

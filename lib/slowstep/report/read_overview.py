@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slowstep.environment.machine import Machine
+from slowstep.environment.own_code import own_code
 from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation.asked import sections_asked
@@ -39,7 +40,7 @@ from slowstep.wording.edited import after_survey, not_counted
 from slowstep.wording.epochs import epochs_end
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, quota
-from slowstep.wording.words import SIGNS, share
+from slowstep.wording.words import SIGNS, apart, share
 
 
 def overview(folder: Path) -> Overview:
@@ -78,9 +79,10 @@ def overview(folder: Path) -> Overview:
         undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, now, "has not run"),
         shares={phase: share.mean for phase, share in latest.shares.items()},
         noise=first.noise,
+        apart=apart(first.apart),
         busy=busy(_blocks(compared)),
         quota=quota(_blocks(with_itself)),
-        minimum_effect=first.minimum_effect,
+        minimum_effect=first.minimum_effect or (about.settings.budget.minimum_effect if about else 0.0),
         course=course(surely(first.courses)),
         perhaps=course(perhaps(first.courses)),
         epochs_end=epochs_end(first.epochs_end),
@@ -96,7 +98,15 @@ def overview(folder: Path) -> Overview:
         measured_seconds=sum(one.measured_seconds for one in spent),
         edited=after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else "",
         not_counted=not_counted(of_other_files(store, about.environment)) if about else "",
+        other_code=_judged_by_other_code(summaries.values()),
     )
+
+
+def _judged_by_other_code(summaries: Iterable[Summary]) -> str:
+    """Return that another version of the kit has judged what is told, as a sentence; empty if this one has."""
+    if all(one.code == own_code() for one in summaries):
+        return ""
+    return "Another version of slowstep has judged these records: `slowstep report` with this folder judges them again."
 
 
 def _audited(store: Store) -> str:

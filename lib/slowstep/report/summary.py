@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep import __version__
+from slowstep.factors import Meaning
 from slowstep.investigation.results import Refused
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
@@ -66,6 +67,8 @@ def as_markdown(found: Overview, picture: str = "") -> str:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))
     counts = [f"{len(found.of(outcome))} {outcome}" for outcome in Outcome if found.of(outcome)]
+    limits = sum(v.meaning is Meaning.DIAGNOSTIC for v in found.of(Outcome.SUPPORTED))
+    counts[:1] = [f"{counts[0]} ({limits} of them a limit and no change)"] if limits else counts[:1]
     counts += [f"{len(found.untried)} not reached in the time given"] * bool(found.untried)
     rests = [f"Hypotheses: {', '.join(counts)}."] if counts else []
     rests += [f"{escape(found.machine)}." if found.machine else "", escape(found.certainty)]
@@ -90,6 +93,7 @@ def as_json(found: Overview) -> dict[str, Any]:
     return {
         "version": VERSION,
         "slowstep": __version__,
+        "judged_by_another_version": bool(found.other_code),
         "name": found.name,
         "machine": found.machine,
         "answer": found.answer,
@@ -97,14 +101,15 @@ def as_json(found: Overview) -> dict[str, Any]:
         "causes": [{"text": c.text, "factor": c.factor, "phase": c.phase} for c in found.causes],
         "adopted": _verdict(decision.adopted) if decision.adopted else None,
         "changes": [_verdict(v) for v in found.parts],
+        "unshown": decision.unshown,
         "remaining": left and [{"text": still_lost(one), "phase": one.phase} for one in left.suspects],
         "refused": [_verdict(r.verdict) | {"why": r.why, "remedy": r.remedy or None} for r in decision.refused],
         "job": {"before": _job(decision.before), "after": _job(decision.after)},
-        "step_seconds": {"before": decision.step_before, "after": decision.step_after},
+        "step_seconds": {"before": decision.step_before or None, "after": decision.step_after or None},
         "memory_bytes": {"before": decision.memory_before.peak, "after": decision.memory_after.peak},
         "hypotheses": [_verdict(v) for v in found.verdicts],
         "detectable_ratio": found.noise,
-        "minimum_effect": found.minimum_effect,
+        "minimum_effect": found.minimum_effect or None,
         "reports": {r.notebook: {"status": r.status, "file": r.report or None} for r in found.runs},
         "seconds": found.seconds or None,
     }

@@ -147,7 +147,7 @@ def facts(baseline: Baseline) -> Table:
         ("peak host memory", size(memory.host)),
         ("baseline against itself (A/A)", effect(reading.effect) if baseline.noise else few),
         ("shares and bounds rest on", str(f.evidence)),
-        ("smallest effect these pairs could show", percent(baseline.noise) if baseline.noise else few),
+        ("smallest effect these pairs could tell from chance", percent(baseline.noise) if baseline.noise else few),
         ("blocks measured again, since something interrupted them", str(len(baseline.record.redone))),
     ]
     rows += [("length of a block", _block_length(baseline.block_length))] if baseline.block_length else []

@@ -24,6 +24,11 @@ def takes(suspect: Suspect, of: str = "the time") -> str:
     return f"{share_span(suspect.share)} of {of} is lost {LOST_IN[suspect.phase]}"
 
 
+def lost_in(phase: str) -> str:
+    """Return the phase as the place of lost time in a sentence."""
+    return LOST_IN.get(phase) or f"in {phase_named(phase)}"
+
+
 def consists(suspect: Suspect) -> str:
     """Return what that time consists of, as a sentence; an empty text if that is not known."""
     return f"It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""

@@ -225,6 +225,14 @@ def not_shown_beside(names: Sequence[str]) -> str:
     return f"Whether {' and '.join(names)} {brings} anything beside the rest was not shown." if names else ""
 
 
+def apart(by: float) -> str:
+    """Return how far the launches of a run lie apart beyond chance, by a log-ratio, as a sentence; empty for 0."""
+    if not by:
+        return ""
+    differ = percentage(math.expm1(by))
+    return f"Its launches differ by {differ}, more than intervals allow for, and no gain of that size is believed."
+
+
 def strength(verdict: Verdict) -> str:
     """Return what a verdict rests on, in words that a manager understands."""
     if verdict.effect is None:

@@ -98,6 +98,12 @@ def _less_often(name: str) -> Callable[[Run, Machine], Sequence[Any]]:
     return proposes
 
 
+def _larger_evaluations(run: Run, machine: Machine) -> Sequence[Any]:
+    """Propose a batch of evaluations twice as large as the run's own."""
+    now = run["per_device_eval_batch_size"]
+    return (2 * now,) if isinstance(now, int) and now >= 1 else ()
+
+
 FACTORS = (
     Factor(
         name="save_steps",
@@ -163,6 +169,7 @@ FACTORS = (
         event="evaluate",
         refuses=evaluates,
         unmet=_unknown_interval("evaluate"),
+        proposes=_larger_evaluations,
         accepts=whole(1),
     ),
     Factor(

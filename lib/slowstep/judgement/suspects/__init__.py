@@ -24,7 +24,7 @@ from slowstep.judgement.suspects.find import perhaps_suspects, suspects
 from slowstep.judgement.suspects.in_passes import LOOP
 from slowstep.judgement.suspects.left import LITTLE, Left, Stays, eased, gone, mostly_stays, unexplained
 from slowstep.judgement.suspects.lost import lost
-from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect, function_at
+from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect, function_at, place_at
 
 __all__ = [
     "LITTLE",
@@ -40,6 +40,7 @@ __all__ = [
     "lost",
     "mostly_stays",
     "perhaps_suspects",
+    "place_at",
     "suspects",
     "unexplained",
 ]

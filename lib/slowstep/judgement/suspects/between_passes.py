@@ -11,6 +11,9 @@ from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.shares import long_steps
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
 
+MADE = " itself (where it makes what is trained on, experience or texts, that can be made faster, and not be left out)"
+"""What has to be said of a model that is run without training it in the steps, which may be for the steps' own sake."""
+
 OFTEN = 1 / 3
 """The share of long steps beyond which a phase is slow throughout, and not now and then."""
 
@@ -21,7 +24,8 @@ def suspect_wait(facts: RunFacts, phase: str, least: float) -> Suspect:
     An event that is too rare for the steps, and was measured on its own, counts with its share of the job's time.
     """
     named = places(facts.places, phase, NAMED * least)
-    why = "it trains nothing" + _now_and_then(facts, phase)
+    made = MADE if phase == "evaluate" and not facts.events_alone.get(phase) else ""
+    why = f"it trains nothing{made}{_now_and_then(facts, phase)}"
     share = facts.share_of_job(phase)
     return Suspect(phase=phase, share=share, why=why, **largest(_within(named, share)))
 

@@ -103,3 +103,9 @@ def function_at(place: str) -> tuple[str, ...]:
     """Return the file and the function of the place in a text, `train.py:7 in dice 20 %`; () if it has none."""
     at = LINE.search(place)
     return at.group("file", "function") if at else ()
+
+
+def place_at(part: str) -> str:
+    """Return the line of a part of a suspect, `train.py:7 in dice` of `train.py:7 in dice 20 %`; "" if it is none."""
+    at = LINE.match(part)
+    return at.group() if at else ""

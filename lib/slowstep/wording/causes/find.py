@@ -24,7 +24,13 @@ from slowstep.judgement.verdicts_together import best_levels
 from slowstep.wording.causes.cause import Cause
 from slowstep.wording.causes.of_changes import also, cause_within, costs, factor_cause, limit_cause
 from slowstep.wording.causes.of_nodes import lies_there, node_cause
-from slowstep.wording.causes.of_phases import cause_in_part, phase_cause, undecided_cause, with_ways_back
+from slowstep.wording.causes.of_phases import (
+    cause_in_part,
+    phase_cause,
+    undecided_cause,
+    with_other_phases,
+    with_ways_back,
+)
 
 
 def causes(
@@ -82,7 +88,8 @@ def _of_phases(
             if stays.least >= suspect.share.mean:
                 unchanged[suspect.phase] = suspect
         changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
-    return with_ways_back(found, unchanged), changes, limits
+    told = with_other_phases(with_ways_back(found, unchanged), [suspect for suspect, _ in open_ones])
+    return told, changes, limits
 
 
 def _of_limits(

@@ -79,3 +79,14 @@ def no_more_than(v: Verdict) -> str:
     if is_undoing(v.factor):
         return f"{most}, shown by {_trial(v)}. That trial is no training to keep: the program itself has to be changed."
     return f"{most}, shown by {_trial(v)}, which is a limit and nothing to train with."
+
+
+def measured_too(v: Verdict, least: float) -> str:
+    """Return what a diagnostic change shows beside the speed-up that a share of the time says, as a sentence.
+
+    `least` is the lower end of that speed-up.
+    """
+    kind = "no training to keep" if is_undoing(v.factor) else "a limit and nothing to train with"
+    agrees = "which agrees" if v.effect.high >= least else "which is less than that share says"
+    measured = f"{_trial(v)}, measured {effect(v.effect)}, {agrees}"
+    return f"The trial that shows the most to be had there, {measured}; it is {kind}."

@@ -9,27 +9,29 @@ from slowstep.factors import Meaning
 from slowstep.judgement.explaining import fits, names, not_reached, relieving, was_tried
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.shares import together
-from slowstep.judgement.suspects import LOOP, PASSES, Stays, Suspect, function_at, mostly_stays
+from slowstep.judgement.suspects import LOOP, PASSES, Stays, Suspect, function_at, mostly_stays, place_at
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Verdict
 from slowstep.text.numbers import percent, unsigned
 from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
 from slowstep.wording.causes.cause import MOST_SHOWN, Cause
-from slowstep.wording.causes.of_changes import also, costs, factor_cause, no_more_than, taken_by
-from slowstep.wording.lost import consists, gain_without, takes
+from slowstep.wording.causes.of_changes import also, costs, factor_cause, measured_too, no_more_than, taken_by
+from slowstep.wording.lost import consists, gain_without, lost_in, takes
 from slowstep.wording.words import effect, share, share_span
 
 ADOPTED = "all that is adopted"
 TODAY = "today's time"
+SOME = 0.0005
+"""The share of the time below which a figure would read 0.0 %."""
 
 
 def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     """Return the cause of a phase whose loss an undecided change takes away."""
     text = (
         f"{takes(suspect)}; {suspect.why}. "
-        f"Under {v.shown} most of it is gone. What that brings over the whole, {effect(v.effect)}, could not be told "
-        "from chance here: more pairs, or a quieter machine, would decide it."
+        f"Under {v.shown} most of it is gone. What that brings over the whole, {effect(v.effect)}, is not decided: "
+        f"{v.reason}."
     )
     return Cause(
         factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share, still_open=text
@@ -48,13 +50,14 @@ def cause_in_part(
 
     `stays` is the share of today's time that it still loses with all that is changed.
     """
-    beyond, after = _beyond(suspect, verdicts, limit, parts), _changed(parts, remaining)
+    after = _changed(parts, remaining)
+    beyond, beyond_lost = (_beyond(suspect, verdicts, limit, parts, beside=told) for told in (False, True))
     best, *others = sorted(parts, key=lambda v: -v.gain)
-    stays_lost = f"the run still loses at least {share(stays.least)} of {TODAY} in {phase_named(suspect.phase)}."
+    stays_lost = f"the run still loses {_at_least(stays)} of {TODAY} in {phase_named(suspect.phase)}."
     loses, lost = f"With {after} {stays_lost}", _lost(suspect, suspect.ratio)
     # it stands by itself, where nothing before it has named the changes
     named = after if after == ADOPTED else " and ".join(v.shown for v in (best, *others))
-    still_open = f"{_lost(suspect, suspect.ratio, of=TODAY)} With {named} {stays_lost} {beyond}"
+    still_open = f"{_lost(suspect, suspect.ratio, of=TODAY)} With {named} {stays_lost} {beyond_lost}"
     if names(best, suspect.ratio):
         text = f"{costs(best, [suspect])}{also(others)} {loses} {beyond}"
         cause = factor_cause(best, max(suspect.ratio, best.effect.ratio), text)
@@ -65,7 +68,7 @@ def cause_in_part(
         factor=None,
         phase=suspect.phase,
         ratio=suspect.ratio,
-        text=f"{lost} {taken_by([best, *others])} {loses} {beyond}",
+        text=f"{lost} {taken_by([best, *others])} {loses} {beyond_lost}",
         share=suspect.share,
         headline=headline,
         still_open=still_open,
@@ -96,13 +99,12 @@ def phase_cause(suspect: Suspect, stays: Stays, verdicts: Sequence[Verdict], lim
         explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
         if not_reached(suspect, verdicts) and not was_tried(suspect, verdicts):
             explained = "no change that acts on it was reached"
-        elif not _some_were_tried(verdicts):  # measuring goes on, or there was no time
-            explained = "no change was tried so far"
+        elif not _some_were_tried(verdicts):  # measuring goes on, there was no time, or bounds exclude them all
+            explained = "no change was tried"
     left = speed_up(stays.likely)
     what_stays = f"{_lost(suspect, left, f', and {explained}', 'what stays')} {beyond}"
-    today = (
-        f"{_lost(suspect, suspect.ratio, f', and {explained}', 'all of it' if eased_in_part else 'that time')} {beyond}"
-    )
+    all_lost = _lost(suspect, suspect.ratio, f", and {explained}", "all of it" if eased_in_part else "that time")
+    today = f"{all_lost} {_beyond(suspect, verdicts, limit, beside=True)}"
     headline_left = _headline(suspect, "what stays of it", left)
     return Cause(
         factor=None,
@@ -129,6 +131,28 @@ def with_ways_back(found: Sequence[Cause], suspects: Mapping[str, Suspect]) -> l
             causes.remove(way_back)
             causes[causes.index(forth)] = _forth_and_back(forth, way_back, there, back)
     return causes
+
+
+def with_other_phases(found: Sequence[Cause], suspects: Sequence[Suspect]) -> list[Cause]:
+    """Return causes with a note where a line of one takes time in the phase of another as well.
+
+    One line may be slow in the passes and between them, say. It is told in each of these phases, with its part there.
+    """
+    phases = {cause.phase for cause in found}
+    named = {s.phase: s.consists_of for s in suspects if s.phase in phases}
+
+    def noted(cause: Cause) -> Cause:
+        own = {place_at(part) for part in named.get(cause.phase, ())} - {""}
+        also = [
+            f"{part}, {lost_in(phase)}"
+            for phase, parts in named.items()
+            for part in parts
+            if phase != cause.phase and place_at(part) in own
+        ]
+        note = f" The same code takes time elsewhere, too: {'; '.join(also)}."
+        return replace(cause, text=f"{cause.text}{note}") if also else cause
+
+    return [noted(cause) for cause in found]
 
 
 def _is_the_same(suspect: Suspect, back: Suspect) -> bool:
@@ -176,10 +200,19 @@ def _headline(suspect: Suspect, without: str, ratio: float) -> str:
     return f"{takes(suspect)}{where}; without {without} the run would be about {unsigned(percent(ratio))} faster."
 
 
-def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None, parts: Sequence[Verdict] = ()) -> str:
-    """Return what is known of the time that no supported change takes away: the limit, or where it goes."""
+def _beyond(
+    suspect: Suspect,
+    verdicts: Sequence[Verdict],
+    limit: Verdict | None,
+    parts: Sequence[Verdict] = (),
+    beside: bool = False,
+) -> str:
+    """Return what is known of the time that no supported change takes away: the limit, or where it goes.
+
+    It stands `beside` the speed-up that follows from the share of all that is lost, or by itself.
+    """
     if limit and all(fits(v, limit.effect.ratio) for v in parts):
-        return capitalised(no_more_than(limit))
+        return measured_too(limit, suspect.least) if beside else capitalised(no_more_than(limit))
     return _where_it_goes(suspect, verdicts, "all of it" if parts else "it")
 
 
@@ -205,7 +238,13 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> 
 
 
 def _some_were_tried(verdicts: Sequence[Verdict]) -> bool:
-    return not all(v.untried for v in verdicts)
+    """Return whether a trial of any change was made, and tells of it: no bound is one."""
+    return any(v.effect is not None for v in verdicts)
+
+
+def _at_least(stays: Stays) -> str:
+    """Return the share of the time that certainly stays lost; the likely one, where none is certain."""
+    return f"at least {share(stays.least)}" if stays.least >= SOME else f"about {share(stays.likely)}"
 
 
 def _outcome(v: Verdict) -> str:
