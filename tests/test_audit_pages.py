@@ -117,3 +117,42 @@ def test_a_log_beside_tables_without_figures_is_read(tmp_path: Path) -> None:
         (tmp_path / f"{name}.md").write_text(f"Slow, why?\n\n{tables}\n```\n{bars}```\n")
 
         assert [1.0] == [r.given["seconds_per_step"].middle for r in report(tmp_path / f"{name}.md").runs]
+
+
+BAR = " 33%|███▎      | {n}00/3000 [{clock}<16:40,  {pace}]\n"
+BEFORE = BAR.format(n=9, clock="07:30", pace="2.00it/s") + BAR.format(n=10, clock="08:20", pace="2.00it/s")
+AFTER = BAR.format(n=9, clock="22:30", pace="1.50s/it") + BAR.format(n=10, clock="25:00", pace="1.50s/it")
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~"])
+@pytest.mark.parametrize("names", [("**Before**", "### After"), ("Before:", "> After")])
+def test_each_block_of_a_page_is_a_log_of_its_own(fence: str, names: tuple[str, str], tmp_path: Path) -> None:
+    """It is called by the line above it, and the pace of none is lost."""
+    blocks = [f"{name}\n\n{fence}\n{log}{fence}\n" for name, log in zip(names, (BEFORE, AFTER), strict=True)]
+    (tmp_path / "issue.md").write_text("Slow, why?\n\n" + "\n".join(blocks) + "\nThat is 3x slower.\n")
+    found = report(tmp_path / "issue.md")
+
+    assert {"Before": 0.5, "After": 1.5} == {r.label: r.solved.known["seconds_per_step"].middle for r in found.runs}
+    assert any("“3x slower” ('After' is that beside 'Before' in steps/s)" in question for question in found.questions)
+
+
+def test_blocks_of_one_training_are_one_log(tmp_path: Path) -> None:
+    """Trainer's last words say how many samples make the steps of the bars above them."""
+    ends = "{'train_runtime': 1500.0, 'train_samples_per_second': 16.0, 'train_steps_per_second': 2.0}\n"
+    (tmp_path / "t.md").write_text(f"```\n{BEFORE}```\nat the end:\n```\n{ends}```\n")
+    (run,) = report(tmp_path / "t.md").runs
+
+    assert (2.0, 8) == (run.given["steps_per_second"].middle, round(run.given["samples_per_step"].middle))
+
+
+def test_what_a_notebook_or_an_html_page_prints_is_read_as_a_log(tmp_path: Path) -> None:
+    """A program prints by two streams in turn. A block is called as the page where no words stand above it."""
+    words = {
+        "data": {"text/plain": ["TrainOutput(metrics={'train_runtime': 450.0, 'train_samples_per_second': 16.0})"]}
+    }
+    first, second = BEFORE.splitlines(keepends=True)
+    (tmp_path / "t.ipynb").write_text(notebook({"text": [first]}, {"text": [second]}, words, said="# amp"))
+    (tmp_path / "t.html").write_text(f"<p>It was slow, so that I looked at it.</p><pre>{BEFORE}</pre>")
+
+    assert [("amp", 2.0)] == [(r.label, r.given["steps_per_second"].middle) for r in report(tmp_path / "t.ipynb").runs]
+    assert [("t", 2.0)] == [(r.label, r.given["steps_per_second"].middle) for r in report(tmp_path / "t.html").runs]

@@ -17,6 +17,7 @@ from slowstep.audit.read.cells import holds_table
 from slowstep.audit.read.html_tables import as_markdown, holds_html_table, notebook_text
 from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
+from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, logs_in
 from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
 from slowstep.audit.read.summary_rows import without_summaries
@@ -104,26 +105,43 @@ def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _read_page(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of the tables of a page, or where it has none those of the log in it, with what its text claims.
+    """Return the rows of the tables of a page, or where these have no figures those of its logs, and what it claims.
 
     HTML is read as Markdown, so that lines are counted in that.
     """
-    text = notebook_text(path) if path.suffix.lower() == ".ipynb" else text_of(path)
+    of_notebook = path.suffix.lower() == ".ipynb"
+    text = notebook_text(path) if of_notebook else text_of(path)
     in_html = path.suffix.lower() in (".html", ".htm") or holds_html_table(text)
     text = as_markdown(text) if in_html else text
-    own = not in_html and path.suffix.lower() != ".ipynb"
+    own = not in_html and not of_notebook
     source = str(path) if own else f"{path} (as Markdown)"
+    found, refused = [], None
     try:
         found = table_rows(text, source, columns) if holds_table(text) else []
-    except NoFigures:
-        found = _log_beside_tables(path, columns) if own else []
-        if not found:
-            raise
-    if not found and not own:
-        raise Unreadable(str(path), 1, 1, "holds no table with a header and a row; write its figures as a table")
-    found = found or read_log(path, columns)
+    except NoFigures as error:
+        refused = error
+    found = found or _logs_of_page(path, text, columns, own, bool(refused))
+    if not found:
+        what = "holds no table with a header and a row, and no log that says a speed; write its figures as a table"
+        raise refused or Unreadable(str(path), 1, 1, what)
     found[0]["prose"] = claimed_sizes(text)
     return found
+
+
+def _logs_of_page(
+    path: Path, text: str, columns: dict[str, str], own: bool, beside_tables: bool
+) -> list[dict[str, Any]]:
+    """Return the rows of the logs of a page: of each of its blocks, or of all of it if it is one log.
+
+    The page is its `own` text if nothing was turned into Markdown. Where it also holds no table, Unreadable says why it
+    is no log.
+    """
+    logs = logs_in(fenced_blocks(text), path, columns)
+    if are_of_several_runs(logs) or (logs and not own):
+        return [row for rows in logs for row in rows]
+    if not own:
+        return []
+    return _log_beside_tables(path, columns) if beside_tables else read_log(path, columns)
 
 
 def _log_beside_tables(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:

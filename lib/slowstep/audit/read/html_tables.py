@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ HIDDEN = ("script", "style", "head", "svg")
 
 BREAKS = ("p", "div", "li", "br", "h1", "h2", "h3", "h4", "h5", "h6", "pre")
 """Elements that begin a line."""
+
+FENCE = "````"
+"""What stands around printed text, as around the code of a Markdown text."""
 
 MOST = 100
 """The most columns and rows that one cell spans."""
@@ -46,13 +50,24 @@ def notebook_text(path: Path) -> str:
 def _shown(cell: dict[str, Any]) -> list[str]:
     if cell.get("cell_type") == "markdown":
         return [_joined(cell["source"])]
-    found = []
-    for output in cell.get("outputs", ()):
-        data = output.get("data", {})
-        kind = next((kind for kind in ("text/html", "text/markdown", "text/plain") if kind in data), "")
-        text = _joined(data[kind]) if kind else _joined(output.get("text", ""))
-        found.append(as_markdown(text) if kind == "text/html" else text)
-    return found
+    return [_as_blocks(drawn, [*each]) for drawn, each in groupby(cell.get("outputs", ()), _is_drawn)]
+
+
+def _is_drawn(output: dict[str, Any]) -> bool:
+    """Return whether an output is a page or Markdown, and no printed text."""
+    return not {"text/html", "text/markdown"}.isdisjoint(output.get("data", {}))
+
+
+def _as_blocks(drawn: bool, outputs: list[dict[str, Any]]) -> str:
+    """Return outputs as Markdown: printed ones as one block, since a program may print by two streams in turn."""
+    each = [output.get("data", {}) for output in outputs]
+    if drawn:
+        return "\n\n".join(
+            as_markdown(_joined(data["text/html"])) if "text/html" in data else _joined(data["text/markdown"])
+            for data in each
+        )
+    printed = [_joined(data.get("text/plain", o.get("text", ""))) for data, o in zip(each, outputs, strict=True)]
+    return f"{FENCE}\n{''.join(printed)}\n{FENCE}"
 
 
 def _joined(lines: Any) -> str:
@@ -90,7 +105,7 @@ class _Page(HTMLParser):
             self._spans = (_span(given.get("colspan")), _span(given.get("rowspan")))
             self._cell = []
         elif tag in BREAKS:
-            self.handle_data(" " if self._depth else "\n")
+            self.handle_data(" " if self._depth else f"\n{FENCE}\n" if tag == "pre" else "\n")
 
     def handle_endtag(self, tag: str) -> None:
         """Take the end of an element."""
@@ -102,6 +117,8 @@ class _Page(HTMLParser):
                 self.said.append(_table(self._rows))
         elif self._depth == 1 and tag in ("td", "th", "tr"):
             self._end_cell()
+        elif tag == "pre" and not self._depth:
+            self.handle_data(f"\n{FENCE}\n")
 
     def handle_data(self, data: str) -> None:
         """Take text, which is that of a cell within a table."""
