@@ -34,11 +34,13 @@ from slowstep_probe.places import line_of, raised_at, standing
 from slowstep_probe.probe.clock import CudaClock, HostClock
 from slowstep_probe.probe.tape import Tape
 from slowstep_probe.trial import profiling as profiling_module
-from slowstep_probe.trial import stack_sampler
+from slowstep_probe.trial import stack_sampler, time_by_place
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import TrainBlock
 from slowstep_probe.trial.profiling import Profiling, covered
-from slowstep_probe.trial.stack_sampler import RING, Places, StackLook, place_of, placed
+from slowstep_probe.trial.stack_sampler import RING
+from slowstep_probe.trial.stacks import place_of
+from slowstep_probe.trial.time_by_place import Places, StackLook, placed
 from workloads_for_tests import Raises
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -449,7 +451,8 @@ def test_a_wait_for_a_device_at_earlier_work_costs_nothing(monkeypatch: pytest.M
     """
     phases, mark = ["other", "backward", "other", "optimizer"], [0]
     places, now = Places(lambda: mark[0]), 10.0
-    monkeypatch.setattr(stack_sampler, "time", SimpleNamespace(monotonic=lambda: now))
+    for module in (stack_sampler, time_by_place):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
 
     def look(seconds: float) -> None:
         nonlocal now

@@ -19,8 +19,8 @@ from slowstep.measure.local import LocalMeasurer
 from slowstep_probe.measured import Place
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe.probe import Probe
-from slowstep_probe.trial.stack_sampler import Places, placed
 from slowstep_probe.trial.step_hooks import StepHooks
+from slowstep_probe.trial.time_by_place import Places, placed
 from workloads_for_tests import Averages
 
 ACT: list[Callable[[], None]] = []

@@ -61,9 +61,9 @@ from slowstep_probe.trial.messages import (
 from slowstep_probe.trial.process_end import end, without_child_signals
 from slowstep_probe.trial.profiling import ANNOTATION, PROFILES_ITSELF, Profiling, warm_up_profiler
 from slowstep_probe.trial.schedule import Schedule, Then
-from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.step_hooks import StepHooks
+from slowstep_probe.trial.time_by_place import Places
 from slowstep_probe.trial.told import told
 from slowstep_probe.trial.update_calls import own_weights
 from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
