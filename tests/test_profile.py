@@ -33,11 +33,12 @@ from slowstep.report import device_idle, operators
 from slowstep_probe.places import line_of, raised_at, standing
 from slowstep_probe.probe.clock import CudaClock, HostClock
 from slowstep_probe.probe.tape import Tape
+from slowstep_probe.trial import profiled_steps, stack_sampler, time_by_place
 from slowstep_probe.trial import profiling as profiling_module
-from slowstep_probe.trial import stack_sampler, time_by_place
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import TrainBlock
-from slowstep_probe.trial.profiling import Profiling, covered
+from slowstep_probe.trial.profiled_steps import covered
+from slowstep_probe.trial.profiling import Profiling
 from slowstep_probe.trial.stack_sampler import RING
 from slowstep_probe.trial.stacks import place_of
 from slowstep_probe.trial.time_by_place import Places, StackLook, placed
@@ -144,7 +145,7 @@ def on_device(*kernels: tuple[float, float]) -> Profiling:
         profiling.step_ends()
     spans = [SimpleNamespace(start=start, end=end) for start, end in kernels]
     seen = [SimpleNamespace(name="sgemm", time_range=one, self_device_time_total=one.end - one.start) for one in spans]
-    profiling.__dict__["_on_device"] = seen
+    profiling.profiled.__dict__["_on_device"] = seen
     return profiling
 
 
@@ -163,7 +164,7 @@ def test_a_device_of_which_nothing_is_seen_is_not_called_idle(tmp_path: Path) ->
     """Systems that let no user trace a device show the profiler its launches alone."""
     record = on_device().read(tmp_path / "trace.json.gz")
 
-    assert record.failed == profiling_module.NO_KERNEL
+    assert record.failed == profiled_steps.NO_KERNEL
     assert record.operators == []
 
 

@@ -59,7 +59,8 @@ from slowstep_probe.trial.messages import (
     encoded,
 )
 from slowstep_probe.trial.process_end import end, without_child_signals
-from slowstep_probe.trial.profiling import ANNOTATION, PROFILES_ITSELF, Profiling, warm_up_profiler
+from slowstep_probe.trial.profiled_steps import ANNOTATION
+from slowstep_probe.trial.profiling import PROFILES_ITSELF, Profiling, warm_up_profiler
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.step_hooks import StepHooks
