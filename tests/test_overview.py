@@ -58,7 +58,7 @@ from slowstep.text.sentences import first_of
 from slowstep.wording.causes import Cause
 from slowstep.wording.held_back import busy
 from slowstep.wording.words import alone, duration, hours, not_measured_again
-from slowstep_probe.measured import no_profile
+from slowstep_probe.profiled import no_profile
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

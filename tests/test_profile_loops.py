@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from slowstep_probe.measured import Loop
 from slowstep_probe.probe.clock import HostClock
+from slowstep_probe.profiled import Loop
 from slowstep_probe.trial import loops as loops_module
 from slowstep_probe.trial.call_flops import call_flops
 from slowstep_probe.trial.loops import loops

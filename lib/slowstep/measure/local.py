@@ -39,7 +39,7 @@ from slowstep.records import (
 from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
-from slowstep_probe.measured import no_profile
+from slowstep_probe.profiled import no_profile
 from slowstep_probe.trial.messages import Profile, TrainBlock
 
 CHECK = "slowstep.workloads.check:check"

@@ -26,7 +26,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from slowstep_probe.looks import looking
-from slowstep_probe.measured import VALUES_COUNTED, VALUES_KNOWN
+from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
 from slowstep_probe.trial.stacks import place_of
 
 BYTES = 2**24

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from torch.autograd import DeviceType
 from torch.profiler import profile
 
-from slowstep_probe.measured import Operator, ProfileRecord, no_profile
+from slowstep_probe.profiled import Operator, ProfileRecord, no_profile
 from slowstep_probe.trial.computed_again import ComputedAgain
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls

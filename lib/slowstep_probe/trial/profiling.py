@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from slowstep_probe.measured import ProfileRecord
 from slowstep_probe.probe.clock import Clock
 from slowstep_probe.probe.graphs import any_made
+from slowstep_probe.profiled import ProfileRecord
 from slowstep_probe.trial.computed_again import ComputedAgain
 from slowstep_probe.trial.module_calls import ModuleCalls
 from slowstep_probe.trial.profiled_steps import ANNOTATION, STEP_ENDS, ProfiledSteps

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import torch
 
 from slowstep_probe.looks import looking
-from slowstep_probe.measured import TRAINS, Place
+from slowstep_probe.measured import TRAINS
+from slowstep_probe.profiled import Place
 from slowstep_probe.trial.stack_sampler import StackSampler
 from slowstep_probe.trial.stacks import (
     Function,

@@ -26,7 +26,7 @@ from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.looks import looking
-from slowstep_probe.measured import Status, no_profile
+from slowstep_probe.measured import Status
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe.clock import device_of
@@ -34,6 +34,7 @@ from slowstep_probe.probe.graphs import recompilations
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.own_end import OwnEnd
 from slowstep_probe.processes.wire import Wire
+from slowstep_probe.profiled import no_profile
 from slowstep_probe.program import to_its_end
 from slowstep_probe.ranks.collectives import Collectives
 from slowstep_probe.ranks.gathering import OwnRank
