@@ -20,7 +20,7 @@ from slowstep.records import PHASES, ComparisonRecord, Status, TrialRecord
 from slowstep.report.chart import Table
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 from slowstep.text.numbers import percent
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from slowstep.settings.run import Run
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 
 RARE = 20
 """A periodic event is rare if more steps than this lie between two of them. It is then kept out of a trial's steps and
