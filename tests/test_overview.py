@@ -40,7 +40,7 @@ from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.processes.lock import Busy, locked
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, ProfileRecord, Status, Store
-from slowstep.report import tables
+from slowstep.report import baseline_tables, tables
 from slowstep.report.arm_charts import effects
 from slowstep.report.cards import card
 from slowstep.report.drawing import NARROW, svg
@@ -594,8 +594,8 @@ def test_every_page_that_tells_the_job_says_what_it_leaves_out(concluded: Conclu
     assert left_out in as_markdown(found).replace("\\", "")
     assert left_out == as_json(found)["job"]["before"]["left_out"]
     assert left_out in str(baseline_conclusion(baseline, [], 0.05)).replace("\\", "")
-    assert left_out in repr(tables.job(baseline))
-    assert left_out in repr(tables.before_after(baseline, found.decision.after))
+    assert left_out in repr(baseline_tables.job(baseline))
+    assert left_out in repr(baseline_tables.before_after(baseline, found.decision.after))
     assert "leaves out" not in overview(concluded(gains, **{"training_arguments.save_strategy": "no"})).answer
 
 
