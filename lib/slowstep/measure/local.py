@@ -188,7 +188,7 @@ class LocalMeasurer:
     ) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure several comparisons of one baseline in rounds, and then by themselves those that do not fit in.
 
-        Of the latter none begins after the deadline.
+        None of these begins after the deadline.
         """
         rounds = Rounds(self.pool, requests, self.deadline)
         with self._within_minutes(*requests):

@@ -76,7 +76,7 @@ def steps_between(run: Run, event: str, samples_per_step: float) -> float | None
 
 
 def of_whole(run: Run, seconds: float, seen: int | None, fixed: float) -> float:
-    """Return the seconds of the job's own evaluation, where one of `seen` samples takes `seconds`.
+    """Return the seconds of the job's own evaluation, if an evaluation of `seen` samples takes `seconds`.
 
     Of these the `fixed` ones do not grow with the samples. A save, which sees no samples, takes what it took.
     """

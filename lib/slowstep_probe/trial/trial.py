@@ -73,8 +73,8 @@ from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
 T = TypeVar("T")
 
 EARLY = 4
-"""The steps after whose each models are changed that are known since, and it is looked whether random numbers were
-drawn."""
+"""The first steps. After each of them, models that have become known are changed, and it is noted whether the step drew
+random numbers."""
 
 
 class Trial:
@@ -155,7 +155,7 @@ class Trial:
         return TrainingEnded(f"{after}: {how}", trained=self.ready)
 
     def _exits(self, status: int) -> None:
-        """Take a process that ends itself well for training that has ended. Any other status tells of a failure."""
+        """Take a process that ends itself with status 0 for training that has ended; any other status is a failure."""
         if status == 0:
             self.give_up(self._over("the program called os._exit(0)"))
 
