@@ -25,12 +25,12 @@ from slowstep.judgement.throughput import throughput
 from slowstep.records import PHASES, Block, Operator, ProfileRecord, Status, TrialRecord
 from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, operators, rank_times, remaining
 from slowstep.report.baseline_charts import PHASE_COLOURS
+from slowstep.report.baseline_tables import NOTHING_LOST
+from slowstep.report.baseline_tables import facts as table_of_facts
 from slowstep.report.chart import Table
 from slowstep.report.contrast import contrast as contrast_of
 from slowstep.report.contrast import text_on
 from slowstep.report.html import render
-from slowstep.report.tables import NOTHING_LOST
-from slowstep.report.tables import facts as table_of_facts
 from slowstep.settings import Settings
 from slowstep_probe.measured import Memory, OfRank, Telemetry
 

@@ -22,7 +22,8 @@ from slowstep.settings import Settings, override
 from slowstep.wording.causes import causes
 from slowstep.wording.remaining import looked_at_again
 from slowstep.wording.still_open import more_lost
-from slowstep_probe.measured import PHASES, Loop, OfRank, Operator
+from slowstep_probe.measured import PHASES, OfRank
+from slowstep_probe.profiled import Loop, Operator
 
 MINIMUM = 0.05
 HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}

@@ -41,7 +41,7 @@ from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.processes.lock import Busy, locked
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, ProfileRecord, Status, Store
-from slowstep.report import tables
+from slowstep.report import baseline_tables, tables
 from slowstep.report.arm_charts import effects
 from slowstep.report.cards import card
 from slowstep.report.drawing import NARROW, svg
@@ -60,7 +60,7 @@ from slowstep.text.sentences import first_of
 from slowstep.wording.causes import Cause
 from slowstep.wording.held_back import busy
 from slowstep.wording.words import alone, duration, hours, not_measured_again
-from slowstep_probe.measured import no_profile
+from slowstep_probe.profiled import no_profile
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -631,8 +631,8 @@ def test_every_page_that_tells_the_job_says_what_it_leaves_out(concluded: Conclu
     assert left_out in as_markdown(found).replace("\\", "")
     assert left_out == as_json(found)["job"]["before"]["left_out"]
     assert left_out in str(baseline_conclusion(baseline, [], 0.05)).replace("\\", "")
-    assert left_out in repr(tables.job(baseline))
-    assert left_out in repr(tables.before_after(baseline, found.decision.after))
+    assert left_out in repr(baseline_tables.job(baseline))
+    assert left_out in repr(baseline_tables.before_after(baseline, found.decision.after))
     assert "leaves out" not in overview(concluded(gains, **{"training_arguments.save_strategy": "no"})).answer
 
 

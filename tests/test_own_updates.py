@@ -19,7 +19,7 @@ from slowstep_probe.looks import FAILED
 from slowstep_probe.probe.own_updates import OwnUpdates
 from slowstep_probe.probe.step_ends import StepEnds
 from slowstep_probe.trial import update_calls
-from slowstep_probe.trial.stack_sampler import Places
+from slowstep_probe.trial.time_by_place import Places
 from slowstep_probe.trial.update_calls import UpdateCalls
 
 PASSES = 80

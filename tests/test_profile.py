@@ -33,12 +33,15 @@ from slowstep.report import device_idle, operators
 from slowstep_probe.places import line_of, raised_at, standing
 from slowstep_probe.probe.clock import CudaClock, HostClock
 from slowstep_probe.probe.tape import Tape
+from slowstep_probe.trial import profiled_steps, stack_sampler, time_by_place
 from slowstep_probe.trial import profiling as profiling_module
-from slowstep_probe.trial import stack_sampler
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import TrainBlock
-from slowstep_probe.trial.profiling import Profiling, covered
-from slowstep_probe.trial.stack_sampler import RING, Places, StackLook, place_of, placed
+from slowstep_probe.trial.profiled_steps import covered
+from slowstep_probe.trial.profiling import Profiling
+from slowstep_probe.trial.stack_sampler import RING
+from slowstep_probe.trial.stacks import place_of
+from slowstep_probe.trial.time_by_place import Places, StackLook, placed
 from workloads_for_tests import Raises
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -142,7 +145,7 @@ def on_device(*kernels: tuple[float, float]) -> Profiling:
         profiling.step_ends()
     spans = [SimpleNamespace(start=start, end=end) for start, end in kernels]
     seen = [SimpleNamespace(name="sgemm", time_range=one, self_device_time_total=one.end - one.start) for one in spans]
-    profiling.__dict__["_on_device"] = seen
+    profiling.profiled.__dict__["_on_device"] = seen
     return profiling
 
 
@@ -161,7 +164,7 @@ def test_a_device_of_which_nothing_is_seen_is_not_called_idle(tmp_path: Path) ->
     """Systems that let no user trace a device show the profiler its launches alone."""
     record = on_device().read(tmp_path / "trace.json.gz")
 
-    assert record.failed == profiling_module.NO_KERNEL
+    assert record.failed == profiled_steps.NO_KERNEL
     assert record.operators == []
 
 
@@ -449,7 +452,8 @@ def test_a_wait_for_a_device_at_earlier_work_costs_nothing(monkeypatch: pytest.M
     """
     phases, mark = ["other", "backward", "other", "optimizer"], [0]
     places, now = Places(lambda: mark[0]), 10.0
-    monkeypatch.setattr(stack_sampler, "time", SimpleNamespace(monotonic=lambda: now))
+    for module in (stack_sampler, time_by_place):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
 
     def look(seconds: float) -> None:
         nonlocal now

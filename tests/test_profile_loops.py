@@ -12,12 +12,13 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from slowstep_probe.measured import Loop
 from slowstep_probe.probe.clock import HostClock
+from slowstep_probe.profiled import Loop
 from slowstep_probe.trial import loops as loops_module
 from slowstep_probe.trial.call_flops import call_flops
 from slowstep_probe.trial.loops import loops
-from slowstep_probe.trial.profiling import ANNOTATION, Profiling
+from slowstep_probe.trial.profiled_steps import ANNOTATION
+from slowstep_probe.trial.profiling import Profiling
 
 ROWS = torch.ones(600, 16, 16)
 WHOLE = ROWS.long()  # no library multiplies batches of these

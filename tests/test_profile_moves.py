@@ -10,9 +10,10 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from slowstep_probe.measured import ProfileRecord
 from slowstep_probe.probe.clock import HostClock
-from slowstep_probe.trial.profiling import ANNOTATION, Profiling
+from slowstep_probe.profiled import ProfileRecord
+from slowstep_probe.trial.profiled_steps import ANNOTATION
+from slowstep_probe.trial.profiling import Profiling
 
 IMAGES, TOKENS = torch.rand(8, 8, 48, 48), torch.randint(0, 100_000, (64,))
 

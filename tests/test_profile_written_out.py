@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from slowstep_probe.measured import ATTENTION, PRODUCT
 from slowstep_probe.probe.clock import HostClock
+from slowstep_probe.profiled import ATTENTION, PRODUCT
 from slowstep_probe.trial.profiling import Profiling
 from test_profile_moves import profiled
 

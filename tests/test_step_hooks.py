@@ -16,11 +16,11 @@ from torch import nn
 
 from slowstep.factors import Arm
 from slowstep.measure.local import LocalMeasurer
-from slowstep_probe.measured import Place
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe.probe import Probe
-from slowstep_probe.trial.stack_sampler import Places, placed
+from slowstep_probe.profiled import Place
 from slowstep_probe.trial.step_hooks import StepHooks
+from slowstep_probe.trial.time_by_place import Places, placed
 from workloads_for_tests import Averages
 
 ACT: list[Callable[[], None]] = []

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from slowstep_probe.measured import Place
 from slowstep_probe.probe.loader_workers import Workers
-from slowstep_probe.trial.stack_sampler import AT_WORKER
+from slowstep_probe.profiled import Place
+from slowstep_probe.trial.time_by_place import AT_WORKER
 from slowstep_probe.trial.worker_stacks import ENOUGH, SIGNAL, WorkerStacks, of_waiting
 
 

@@ -1,4 +1,4 @@
-"""What is known of objects of the program, each for itself, without keeping them alive."""
+"""What is known of single objects of the program, kept without keeping the objects alive."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def forget_unfinished(store: Store, minutes: float | None) -> bool:
     """Drop what a run of so many `minutes` (None: without end) measures again, and return whether there was any.
 
     These are failures, which are tried again: comparisons in which a trial crashed or hung or the baseline failed, and
-    observations and profiles that failed. Out of memory is a result and stays. And it is what the end of fewer minutes
-    left undecided: comparisons go on from there, and the rest is measured anew.
+    observations and profiles that failed. Out of memory is a result and stays. It also drops what the end of fewer
+    minutes left undecided: comparisons go on from there, and the rest is measured anew.
     """
 
     def cut(record: ComparisonRecord | ObservationRecord | EventRecord) -> bool:

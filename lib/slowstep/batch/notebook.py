@@ -18,7 +18,7 @@ from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
-from slowstep.settings.schema import content_of
+from slowstep.settings.local_files import content_of
 from slowstep.settings.sections import Section
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"

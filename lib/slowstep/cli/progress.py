@@ -13,7 +13,8 @@ from slowstep.measure.progress import Progress
 from slowstep.text.terminal import is_live, say, say_over
 
 SILENT = 30.0
-"""The seconds of silence after which is said again what goes on: who waits for longer takes a program for dead."""
+"""The seconds of silence after which it is said again what goes on: whoever waits for longer takes a program for
+dead."""
 
 NEXT = "what comes next is prepared"
 """What is said between the end of one thing and the beginning of the next."""

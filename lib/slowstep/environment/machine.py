@@ -1,4 +1,7 @@
-"""The machine and its packages, found out without torch: the part of a measurement's identity that isn't a setting."""
+"""The machine and its packages, found out without torch.
+
+They are the part of a measurement's identity that no setting holds.
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,10 @@ def section(
 
 
 def only(*values: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
-    """Make a proposal of these values: of a factor that can be slower as well, those that may be faster."""
+    """Make a proposal of these values.
+
+    Where a factor can also make a run slower, they are those that may make it faster.
+    """
     return lambda run, machine: values
 
 

@@ -66,7 +66,7 @@ def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
 
 
 def _values(name: str, levels: OwnLevels) -> list[Any]:
-    """Return the levels. What is written like a number of a file is one, on each machine that reads the records."""
+    """Return the levels. A text that is written like a number in a file counts as that number on every machine."""
     file, _ = given.split(name)
     return [_number(value) if file and isinstance(value, str) else value for value in levels.levels]
 

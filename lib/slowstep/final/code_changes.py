@@ -20,7 +20,7 @@ from slowstep.judgement.verdict import Verdict
 from slowstep.judgement.verdicts_together import best_levels
 from slowstep.report.summary import refusal
 from slowstep.settings.command import COPIES, Command
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.causes import Cause
 from slowstep.wording.words import effect, time_taken

@@ -21,7 +21,7 @@ from slowstep.final.patch import PATCH, by_hand, patch, to_patch
 from slowstep.investigation.lab import Lab
 from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.errors import SettingsError
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 from slowstep.text.markdown import code
 
 

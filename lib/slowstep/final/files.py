@@ -18,7 +18,7 @@ from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
 from slowstep.settings.convert import from_plain, to_plain
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 from slowstep_probe.secret import without_secrets
 
 

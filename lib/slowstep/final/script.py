@@ -95,7 +95,7 @@ def _data(s: Settings) -> dict[str, Any]:
         "packed": d.padding == "packing",
         "fixed_length": d.padding in ("max_length", "packing"),
         "once": d.tokenize == "once",
-        "together": s.batched_fetching,
+        "together": s.run.batched_fetching,
         "by_length": s.training("train_sampling_strategy") == "group_by_length",
         "eval_samples": d.eval_samples,
     }

@@ -49,7 +49,7 @@ class EarlySteps:
 
     @property
     def change_pace(self) -> bool:
-        """True if they are known to keep no one pace."""
+        """True if the steps are known to become longer or shorter as training goes on."""
         return not all(one.once for one in self.courses)
 
     @cached_property

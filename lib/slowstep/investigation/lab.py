@@ -223,7 +223,7 @@ class Lab(Shown):
         """Return the verdict on each contrast, corrected by Holm's method.
 
         All comparisons that the family `name` holds so far count. Contrasts that a bound refutes are not measured,
-        unless the budget is exhaustive. Another `purpose` takes new pairs.
+        unless the budget is exhaustive. With another `purpose`, new pairs are measured.
         """
         self._measure_ceilings(contrasts)
         found, many = [], len(contrasts) + self._others(name, [c.name for c in contrasts])
@@ -261,7 +261,7 @@ class Lab(Shown):
     def _needs_no_trial(self, contrast: Contrast, prior: Verdict, measured: bool) -> bool:
         """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it.
 
-        No bound takes the place of what was `measured`, or is measured once more.
+        A comparison that was `measured`, or is measured once more, counts and not its bound.
         """
         anyway = self.settings.budget.exhaustive or measured
         refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
@@ -287,8 +287,8 @@ class Lab(Shown):
     def compare(self, contrast: Contrast, name: str, comparisons: int = 1, combines: bool = True) -> Measured:
         """Return a contrast's verdict outside of a comparison family: a combination with and without a change, say.
 
-        It is measured until it would be told from chance as one of so many `comparisons`. What `combines` changes may
-        take all of the minutes, and what does not, only those of single hypotheses.
+        It is measured until it would be told from chance as one of so many `comparisons`. A comparison that `combines`
+        changes may take all of the minutes, any other only those of single hypotheses.
         """
         prior = replace(before_trial(contrast, None, 0.0, None), name=name)
         if prior.outcome is Outcome.NOT_TESTABLE:
@@ -440,7 +440,7 @@ class Lab(Shown):
     def _not_reached(self, prior: Verdict) -> Verdict:
         """Return the verdict on a hypothesis for which no time was left.
 
-        What was not measured has no such verdict where minutes are not counted, or where nothing was concluded yet.
+        Where minutes are not counted, or nothing was concluded yet, the verdict stays as it was before.
         """
         if self.settings.budget.minutes is None or not (self.measurer or self.evidence.concluded):
             return prior

@@ -67,7 +67,7 @@ def took(store: Store, notebook: str, arm: str, run: str) -> float:
 def spent_on(store: Store, notebook: str, run: str) -> PlanRun | None:
     """Return what all calls have spent on a notebook's questions on a run in its environment; None if nothing.
 
-    It stays known where other minutes, say, drop what the notebook concluded.
+    It stays known where the notebook's conclusion is dropped, as other minutes do.
     """
     return store.read(PlanRun, "spent", identity(notebook, run))
 
@@ -75,7 +75,7 @@ def spent_on(store: Store, notebook: str, run: str) -> PlanRun | None:
 def measuring(store: Store, run: str, concluded: Mapping[str, Summary] = EMPTY) -> list[PlanRun | Summary]:
     """Return what all calls have spent on measuring a run in its environment: its plan, and each notebook's questions.
 
-    What earlier versions have not kept by itself, the conclusions of the notebooks tell.
+    Earlier versions kept it in the conclusions of the notebooks alone.
     """
     names = dict.fromkeys([*(section.notebook for section in SECTIONS), *concluded])
     own = [spent_on(store, name, run) or concluded.get(name) for name in names]

@@ -146,7 +146,7 @@ def open_lab(
 def measurer_of(settings: Settings, folder: Path) -> Measurer:
     """Return what measures an investigation: this machine, or the nodes that its section `measure` asks for.
 
-    SettingsError in a trial of another one.
+    SettingsError within a trial of another investigation.
     """
     refuse_within(os.environ)
     slurm = settings.measure.slurm
@@ -170,7 +170,7 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
     """Return a lab that only reads the records of a folder, wherever they were measured.
 
     For a `notebook` that has concluded, it reads those that there were then, so that its report stays what it was.
-    NotMeasured if the folder does not say what was measured, or under a name that none can have.
+    NotMeasured if the folder does not say what was measured, or gives a name that no investigation can have.
     """
     store = Store(folder / "records")
     about = store.read(Description, *DESCRIPTION)

@@ -204,7 +204,7 @@ class Audited:
     """What the audit of reported figures found."""
 
     answer: str
-    """What becomes of the claims, in sentences."""
+    """The verdicts on the claims, in sentences."""
 
 
 def drawn_at_once() -> int:

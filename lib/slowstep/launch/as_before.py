@@ -1,4 +1,4 @@
-"""What another survey of the same command measures alike, as it was measured before."""
+"""Values that differ a little from one survey of a command to the next: the earlier ones are kept."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ MEASURED = {"garbage_collection_share": (0.01, 0.05), "rank_excess": (0.01, 0.05
 matter."""
 
 ALIKE = 2.0
-"""The factor by which such a value may be off that is the same as before."""
+"""The factor by which such a value may differ from an earlier one and still count as the same."""
 
 
 def as_before(values: Mapping[str, Seen], kept: object) -> dict[str, Seen]:
     """Return the values of a survey; measured ones that are about as large as in the file that was `kept` are as there.
 
-    Another value would make another run of the same one: its reports would be drawn anew, and their time be forgotten.
+    Other values would make another run of the same one: its reports would be drawn anew, and the time that they took
+    forgotten.
     """
     found = dict(values)
     for name, thresholds in MEASURED.items():

@@ -13,7 +13,8 @@ from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.warm_interpreter import own_interpreter, own_path
 from slowstep.records import identity
 from slowstep.settings.convert import to_plain
-from slowstep.settings.schema import Model, Settings
+from slowstep.settings.schema import Model
+from slowstep.settings.settings import Settings
 from slowstep_probe.processes.guard import Order
 
 BUILD = "slowstep.workloads.build_base:main"

@@ -23,7 +23,7 @@ from slowstep.settings.command import Command
 from slowstep.settings.epochs import why_epochs_end
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.periodic_events import EVENTS, is_rare
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.program import Program
 from slowstep_probe.survey.debug_environment import environment_of

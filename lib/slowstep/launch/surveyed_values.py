@@ -42,7 +42,7 @@ COMMANDS_OWN = (
 BATCH = "per_device_train_batch_size"
 
 NAMED = ("optim", "torch_compile", "torch_compile_mode", "gradient_accumulation_steps")
-"""Arguments that say more than what is seen of them: an epoch may be shorter than one accumulation."""
+"""Arguments that count in place of what is seen of them: an epoch may be shorter than one accumulation."""
 
 OF_DATA_SET = (
     "repeated_by_workers",

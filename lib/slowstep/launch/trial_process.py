@@ -21,7 +21,8 @@ from slowstep.launch.warm_interpreter import NotStarted, WarmInterpreter
 from slowstep.nodes.member import NodeFailed
 from slowstep.processes import tree
 from slowstep.records import Memory, Status
-from slowstep.settings.schema import Budget, Settings
+from slowstep.settings.schema import Budget
+from slowstep.settings.settings import Settings
 from slowstep_probe import full_memory
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.ranks.failures import LOST

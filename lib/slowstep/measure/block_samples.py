@@ -14,7 +14,7 @@ class Needs:
     """The needs of an arm in a pair, in samples."""
 
     size: float
-    """The samples of a block that takes as long as it is to; if blocks are whole periods, to within half a period."""
+    """The samples of a block of the planned seconds; if blocks are whole periods, to within half a period."""
     stalls: float
     """The samples of a block that meets a rare stall, as far as this arm has the time for so many."""
     least: float

@@ -52,7 +52,8 @@ IN_A_ROW = 2
 """The most blocks of an arm that are measured again one after the other. A load that stays is the machine's state."""
 
 FAR = 2.0
-"""The factor by which a block may last longer than any is to, before the next ones are made shorter."""
+"""The factor by which a block may last longer than the longest that is planned, before the next ones are made
+shorter."""
 
 T = TypeVar("T")
 
@@ -114,7 +115,7 @@ class InterleavedComparison:
 
     @property
     def asks_anew(self) -> bool:
-        """Return whether the next pair is to have new launches, which a look is not asked for twice."""
+        """Return whether the next pair needs new launches. After a look has given some, a pair comes first."""
         looked = bool(self.pairs) and self.pairs[-1].launch == self.launch
         return looked and self.request.stop.anew(self.pairs)
 
@@ -255,7 +256,7 @@ class InterleavedComparison:
                 self.in_a_row[side] = 0
 
     def _shorten(self, seconds: float) -> None:
-        """Make the next blocks shorter if the baseline's last one took far longer than any is to take.
+        """Make the next blocks shorter if the baseline's last one took far longer than the longest that is planned.
 
         Its length was planned by the pace of a few steps, which may all have been short ones.
         """

@@ -125,7 +125,7 @@ class LiveTrial:
         return measured
 
     def look_again(self) -> None:
-        """Take note of facts that may have become others since the warm-up, if the trial maps a base that is shared."""
+        """Update the facts that may have changed since the warm-up, if the trial maps a base that is shared."""
         if self.record.observed.keys() >= {*WRITTEN}:
             seen = self.process.ask(Observe(), self.process.budget.step_timeout_seconds).facts
             now = {fact: seen.get(fact) for fact in WRITTEN}

@@ -39,7 +39,7 @@ from slowstep.records import (
 from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
-from slowstep_probe.measured import no_profile
+from slowstep_probe.profiled import no_profile
 from slowstep_probe.trial.messages import Profile, TrainBlock
 
 CHECK = "slowstep.workloads.check:check"
@@ -188,7 +188,7 @@ class LocalMeasurer:
     ) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure several comparisons of one baseline in rounds, and then by themselves those that do not fit in.
 
-        Of the latter none begins after the deadline.
+        None of these begins after the deadline.
         """
         rounds = Rounds(self.pool, requests, self.deadline)
         with self._within_minutes(*requests):

@@ -83,7 +83,7 @@ class TrialPool:
     def launch(self, arm: Arm, key: str, alone: bool = False) -> LiveTrial:
         """Return the live trial of `key`, or a new one of `arm` once it is warm; TrialEnded if it fails.
 
-        One that is to live `alone`, as it needs the whole device, finds no base held there.
+        For a trial that is to live `alone`, since it needs the whole device, no base is held there.
         """
         if key in self.live and not self.live[key].process.unanswered:
             return self.live[key]
@@ -118,8 +118,8 @@ class TrialPool:
     def start(self, arms: Mapping[str, Arm]) -> None:
         """Start trials of several arms, by key, at the same time, and wait until each is ready to train.
 
-        `launch` then returns each of them, warm, or raises how it failed. One that lacked memory beside the others is
-        launched there by itself. NoTimeLeft if nothing is waited for any longer.
+        `launch` then returns each of them, warm, or raises how it failed. A trial that lacked memory beside the others
+        is launched there by itself. NoTimeLeft if nothing is waited for any longer.
         """
         arms = {key: arm for key, arm in arms.items() if key not in {*self.live, *self._started, *self._refused}}
         self._keep_bases(list(arms.values()))
@@ -151,7 +151,7 @@ class TrialPool:
 
     @contextlib.contextmanager
     def _refusal(self, key: str) -> Iterator[None]:
-        """Keep how a trial fails that is started beside others, unless it may be for their sake."""
+        """Keep how a trial failed that was started beside others, unless they may be the reason."""
         try:
             yield
         except TrialEnded as ended:

@@ -107,7 +107,7 @@ class Rounds:
     # -- launches --
 
     def _renew(self) -> None:
-        """End a baseline that has trained for so long that all treatments had better not train as far."""
+        """End a baseline that has trained so far that a new launch takes less than to let all treatments catch up."""
         trial = self.pool.live.get(self._key)
         if trial and trial.outlived(others=len(self.live)):
             self.pool.end(self._key)

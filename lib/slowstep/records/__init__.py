@@ -11,7 +11,8 @@ from slowstep.records.schema import (
     TrialRecord,
 )
 from slowstep.records.store import Store, identity
-from slowstep_probe.measured import PHASES, Block, Memory, Operator, Place, ProfileRecord, Status, Steps, Work
+from slowstep_probe.measured import PHASES, Block, Memory, Status, Steps, Work
+from slowstep_probe.profiled import Operator, Place, ProfileRecord
 
 __all__ = [
     "PHASES",

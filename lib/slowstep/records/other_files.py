@@ -12,7 +12,7 @@ from slowstep.settings.convert import from_plain
 
 @dataclass(frozen=True, kw_only=True)
 class OfOtherFiles:
-    """The comparisons of one machine that don't count for its files as they are."""
+    """The comparisons of one machine that don't count, since files of it have changed."""
 
     count: int = 0
     of: int = 0

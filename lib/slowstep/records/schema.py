@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from slowstep_probe.measured import Block, Memory, Place, Status, Steps
+from slowstep_probe.measured import Block, Memory, Status, Steps
+from slowstep_probe.profiled import Place
 
 
 @dataclass(frozen=True, kw_only=True)

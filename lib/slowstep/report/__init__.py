@@ -2,11 +2,12 @@
 
 from slowstep.report.arm_charts import intervals, matrix, memory
 from slowstep.report.baseline_charts import bounds, step_times, time_budget
+from slowstep.report.baseline_tables import before_after, facts, job, lost_time, remaining, trial_time, work_parts
 from slowstep.report.chart import Chart, Table
 from slowstep.report.node_tables import nodes, slower_node
 from slowstep.report.operators import device_idle, operators
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion
-from slowstep.report.rank_charts import collective_times, rank_times, scaling, swapped, waiting
+from slowstep.report.rank_charts import collective_times, rank_times, scaling, swapped
 from slowstep.report.reported import (
     reported_claims,
     reported_conclusion,
@@ -19,18 +20,11 @@ from slowstep.report.tables import (
     accumulation,
     arms,
     batch_sizes,
-    before_after,
     best_each_way,
-    facts,
     files,
     findings,
-    job,
-    lost_time,
-    remaining,
     settings_table,
-    trial_time,
     trials,
-    work_parts,
 )
 
 __all__ = [
@@ -73,6 +67,5 @@ __all__ = [
     "time_budget",
     "trial_time",
     "trials",
-    "waiting",
     "work_parts",
 ]

@@ -43,7 +43,7 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
 def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judged: str = "throughput") -> Chart:
     """Draw the effect of each verdict with its interval, the largest at the top, under its label.
 
-    `judged` is the unit. Of verdicts on the same change the last one is what the figure's description tells of it.
+    `judged` is the unit. If there are several verdicts on one change, the figure's description has the last one.
     """
     ordered = sorted(labelled, key=lambda one: one[1].effect.mean if one[1].effect else float("-inf"))
     names = [_row(name, v) for name, v in ordered]

@@ -15,7 +15,7 @@ from slowstep.report.chart import Table
 from slowstep.report.drawing import svg
 from slowstep.report.read_overview import overview
 from slowstep.settings.convert import to_plain
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 from slowstep.text.visible import visible_lines
 from slowstep.wording.words import effect, sign
 from slowstep_probe.secret import masked

@@ -27,7 +27,7 @@ from slowstep.wording.still_open import more_lost
 from slowstep.wording.words import change_of_job, effect, not_shown_beside, omits, size
 
 FEWER = 0.05
-"""A change that takes more than this part of the tokens out of a sample is said to, beside a job's hours."""
+"""The part of a sample's tokens from which on a change that takes them out says so beside a job's hours."""
 
 NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be faster."
 """What is said where causes are known and nothing is adopted."""

@@ -52,7 +52,7 @@ def rank_times(baseline: Baseline) -> Chart | Table:
     figure.update_xaxes(title="share of the wall time, %", range=[0, 100])
     return Chart(
         figure,
-        f"Where the time of each rank goes. {waiting(baseline)}{_unlike(baseline)}",
+        f"Where the time of each rank goes. {_waiting(baseline)}{_unlike(baseline)}",
         _rows(baseline, ranks),
         110 + 40 * len(ranks),
     )
@@ -77,7 +77,7 @@ def _rows(baseline: Baseline, ranks: dict[int, dict[str, float]]) -> list[dict[s
     ]
 
 
-def waiting(baseline: Baseline) -> str:
+def _waiting(baseline: Baseline) -> str:
     """Return which rank the others wait for, in a sentence or two."""
     found = skew(baseline.facts.blocks, SEEN)
     if found is None:

@@ -126,7 +126,7 @@ def _verdicts(summaries: Mapping[str, Summary], final: Summary | None) -> list[V
 def _of_what_is_described(summaries: Iterable[Summary], about: Description | None) -> list[Summary]:
     """Return what notebooks concluded about the run and the environment described, if they are asked something there.
 
-    What does not say what it is about counts, and so does a notebook of one's own.
+    A conclusion that does not say what it is about counts, and so does that of a notebook of the user's own.
     """
     if about is None:
         return list(summaries)

@@ -2,8 +2,9 @@
 
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.load import from_data, load, override, validate
-from slowstep.settings.schema import TRAINED, Loaded, Settings
+from slowstep.settings.schema import TRAINED
 from slowstep.settings.sections import LEVEL_SECTIONS, TESTED_SECTIONS
+from slowstep.settings.settings import Loaded, Settings
 
 __all__ = [
     "LEVEL_SECTIONS",

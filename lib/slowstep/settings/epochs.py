@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from slowstep.settings.command import Seen
 from slowstep.settings.run import Run
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 
 LOADERS, LATER, GROWS = "loaders by turns", "later epochs", "growing epochs"
 """What a survey saw: training goes over several loaders by turns, later epochs train something else than the first, or

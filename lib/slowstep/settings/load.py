@@ -15,7 +15,7 @@ from slowstep.settings.errors import SettingsError, nearest_of
 from slowstep.settings.parse import UnreadableYaml, parse, read_yaml
 from slowstep.settings.plain import unsuitable
 from slowstep.settings.rules import impossible, not_here
-from slowstep.settings.schema import OVERRIDE, Loaded, Settings
+from slowstep.settings.settings import OVERRIDE, Loaded, Settings
 from slowstep_probe.secret import HIDDEN, masked
 
 LONGEST_NAME = 120

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from slowstep.settings.run import Run
-from slowstep.settings.schema import Settings
+from slowstep.settings.settings import Settings
 
 RARE = 20
 """A periodic event is rare if more steps than this lie between two of them. It is then kept out of a trial's steps and
@@ -76,7 +76,7 @@ def steps_between(run: Run, event: str, samples_per_step: float) -> float | None
 
 
 def of_whole(run: Run, seconds: float, seen: int | None, fixed: float) -> float:
-    """Return the seconds of the job's own evaluation, where one of `seen` samples takes `seconds`.
+    """Return the seconds of the job's own evaluation, if an evaluation of `seen` samples takes `seconds`.
 
     Of these the `fixed` ones do not grow with the samples. A save, which sees no samples, takes what it took.
     """

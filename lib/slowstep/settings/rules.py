@@ -12,7 +12,7 @@ from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import FOREACH, FUSED, architectures
 from slowstep.settings.model_folder import damaged
 from slowstep.settings.periodic_events import interval, strategy
-from slowstep.settings.schema import WORKLOADS, Settings
+from slowstep.settings.settings import WORKLOADS, Settings
 from slowstep.settings.slurm import impossible_measure
 
 Problem = tuple[str, str]
@@ -203,7 +203,7 @@ def _attention(s: Settings) -> Iterator[Problem]:
     in_32_bit = m.dtype == "float32" and not (s.training("bf16") or s.training("fp16"))
     if m.attn_implementation == "flash_attention_2" and in_32_bit:
         yield "model.attn_implementation", "flash attention computes in 16 bit only: set bf16, fp16 or model.dtype."
-    if m.torch_compile_dynamic is not None and not s.compiled:
+    if m.torch_compile_dynamic is not None and not s.run.compiled:
         yield "model.torch_compile_dynamic", "nothing is compiled: training_arguments.torch_compile is not set."
 
 

@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Any, Protocol, TypedDict, get_args, get_type_hints
 
 from slowstep.settings import Settings
-from slowstep.settings.schema import WORKLOADS
+from slowstep.settings.settings import WORKLOADS
 from slowstep_probe.trial.told import EventResult, NotTestable
 
 __all__ = ["EventResult", "Facts", "NotTestable", "Workload", "checked", "load_workload"]

@@ -193,7 +193,7 @@ def epoch(examples: Sequence[Example], settings: Settings) -> Sequence[Example]:
     if isinstance(examples, datasets.Dataset) and settings.training("train_sampling_strategy") == "group_by_length":
         # only of its own kind of dataset does Trainer read the lengths from a column
         return examples.select([i % len(examples) for i in range(length)])
-    return Epoch(examples, length, settings.batched_fetching)
+    return Epoch(examples, length, settings.run.batched_fetching)
 
 
 class Epoch(torch.utils.data.Dataset):

@@ -12,7 +12,7 @@ from slowstep_probe import devices
 
 
 class RandomDraws:
-    """Looks at the states of the random number generators that everybody shares."""
+    """Looks at the states of the global random number generators."""
 
     def __init__(self) -> None:
         self.seen = False

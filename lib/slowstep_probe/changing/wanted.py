@@ -31,7 +31,8 @@ class Made:
     option: str = ""
     """The option of the command that sets it, if its parser has one."""
     option_value: Any = None
-    """What the option is given: a text, or True or False for one that stands there or does not."""
+    """The value that the option is given: a text; True or False for an option without a value, which is there or
+    not."""
 
 
 class Wanted:

@@ -31,7 +31,7 @@ hooks."""
 
 
 class Outermost:
-    """Finds the modules that are called outermost in the first steps, and has hooks on those alone.
+    """Finds the modules that are called outermost in the first steps, and puts hooks on those alone.
 
     `begins(module, args, kwargs)` and `ends()` are called around each of their passes; a pass for which `begins`
     returns False is none. `is_inside` tells whether something runs now within which a call is not outermost.

@@ -120,12 +120,12 @@ def _of_loader(probe: Probe, survey: Survey) -> dict[str, Any]:
         return {"loader": None, "feeding": [], "fed_by_loader": bool(probe.fetched.training)}
     return {
         "loader": survey.number_of(probe.loader),
-        "repeated_by_workers": survey.is_repeated(probe.loader),
+        "repeated_by_workers": survey.data_sets.is_repeated(probe.loader),
         "feeding": survey.feeding(probe.fetched.feeding),
         "unlike_batch_sizes": survey.unlike_batch_sizes(probe.fetched.feeding),
         "epoch_of_longest": probe.fetched.epoch_of_longest,
         "iterable_dataset": isinstance(probe.loader.dataset, torch.utils.data.IterableDataset),
-    } | (survey.by_turns(probe.fetched.successors) | survey.data_set_facts(probe.loader))
+    } | (survey.by_turns(probe.fetched.successors) | survey.data_sets.facts(probe.loader))
 
 
 def _of_model(model: torch.nn.Module, updated: Collection[int] | None) -> dict[str, Any]:

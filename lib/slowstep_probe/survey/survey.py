@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import mmap
-import os
-import shlex
-import socket
-import sys
 import threading
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import dropwhile
 from typing import Any
 
 import torch
@@ -25,35 +18,25 @@ import torch.utils.data
 import torch.utils.data.dataloader as loading
 
 from slowstep_probe import uploads
-from slowstep_probe.by_identity import ByIdentity, identity, reference
+from slowstep_probe.by_identity import identity
 from slowstep_probe.changing.flags import FLAGS, Flag
 from slowstep_probe.changing.lightning import TRAINERS
 from slowstep_probe.changing.sharding import FSDP1
-from slowstep_probe.data_sets.changes import ChangesBetween, own_sampler
-from slowstep_probe.data_sets.held import innermost
-from slowstep_probe.data_sets.open_files import opened
-from slowstep_probe.data_sets.own_counts import OwnCounts, trained_within
-from slowstep_probe.data_sets.own_draws import OwnDraws
-from slowstep_probe.data_sets.shared_places import SharedPlaces
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import length_of, looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, sampler_of
 from slowstep_probe.patches import Patches
-from slowstep_probe.places import CodePlace, here, kind_of
+from slowstep_probe.places import CodePlace, here
 from slowstep_probe.plain import shown
 from slowstep_probe.processes import others
-from slowstep_probe.ranks.launched_commands import SCRIPTS
 from slowstep_probe.ranks.launchers import Launchers
-from slowstep_probe.secret import hidden, masked, without_secrets
-from slowstep_probe.survey.program_lines import first_command, is_own_program
-from slowstep_probe.survey.servers import CONNECTS, Servers
+from slowstep_probe.secret import masked, without_secrets
+from slowstep_probe.survey.data_sets import DataSets
+from slowstep_probe.survey.outside import Outside
 from slowstep_probe.weights.built_once import watch
 
 MOST = 200
 """The most objects that are noted of a kind; a program that makes more makes them in a loop."""
-
-CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".gin")
-"""The endings of configuration files."""
 
 LOADER: dict[str, Callable[[Any], Any]] = {
     "dataset": lambda loader: _name(type(loader.dataset)),
@@ -73,8 +56,6 @@ AUTOCAST: dict[str, Callable[[Any], Any]] = {
     "dtype": lambda one: one.fast_dtype,
     "enabled": lambda one: one._enabled,
 }
-
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 @dataclass
@@ -100,45 +81,24 @@ class Survey:
         self.constructed: list[Constructed] = []
         self.options: dict[str, Any] = {}
         """The options that the program's own parser knows, with the values it found."""
-        self.written: Counter[str] = Counter()
-        """Files that were opened for writing."""
-        self.servers = Servers()
-        self.configurations: dict[str, None] = {}
-        """Configuration files of the user's own that were opened for reading, in their order."""
+        self._outside = Outside(lambda words: self.note("started", words, {}))
         self._loaders: dict[int, Constructed] = {}
         """The loaders that were noted, by their `identity`."""
-        self._data: dict[int, int] = {}
-        """The identity of the data set of each loader, by that of the loader."""
+        self.data_sets = DataSets(self.trained)
         self._optimizers: list[tuple[Constructed, weakref.ref[Any]]] = []
         """The optimizers that were noted. What they update may have no size before the first forward pass."""
         self._arguments: list[tuple[Any, dict[str, Any]]] = []
         """The TrainingArguments that were made last, each with all its values."""
-        self._asked_worker = mmap.mmap(-1, 1)
-        """A byte that loader workers share: 1 once something has asked which worker it runs in."""
         self.weights_seconds = 0.0
         """The seconds in which models of transformers were built."""
-        self._changes = ChangesBetween()
-        self._draws, self._counts = OwnDraws(), OwnCounts()
-        self._sampling = ChangesBetween(numbers=False)
-        """What the program changes in samplers of its own."""
-        self._samplers: ByIdentity[Callable[[], Any]] = ByIdentity()
-        """Such a sampler as long as it lives, by the data set whose batches it chooses."""
-        self._places = SharedPlaces()
-        noted = (self._changes, self._draws, self._counts, self._places)
-        self._before = [looking(one.asked) for one in noted]
-        self._afterwards = [looking(one.made) for one in reversed(noted)]
-        self._opened: ByIdentity[str] = ByIdentity()
-        """The attribute by which a data set held an open file before its first batch."""
         self._patches, self._late = Patches(), LateImports()
 
     def attach(self) -> None:
         """Begin. It lasts until the process ends."""
         patches = self._patches
+        self.data_sets.attach(patches)
         patches.look(torch.utils.data.DataLoader, "__init__", self._made("loader", partial(seen, LOADER)))
-        patches.around(torch.utils.data.DataLoader, "__iter__", self._epoch_asked)
-        patches.around(loading._BaseDataLoaderIter, "__next__", self._batch_asked)
         patches.look(loading._BaseDataLoaderIter, "__init__", self._iterator_made)
-        patches.look(torch.utils.data, "get_worker_info", self._asks_for_its_worker)
         patches.look(torch.optim.Optimizer, "__init__", self._made("optimizer", lambda one: one.defaults))
         scheduler = torch.optim.lr_scheduler.LRScheduler
         patches.look(scheduler, "__init__", self._made("scheduler"))
@@ -158,7 +118,6 @@ class Survey:
         self._launchers.taken_over = self.options.clear  # those were the launcher's own
         self._launchers.process_started = lambda function: self.note("process", function, {})
         self._launchers.attach(patches, self._late)
-        patches.look(socket, "getaddrinfo", self.servers.looked_up)
         uploads.attach(patches, self._late)
         others.attach(patches)
         self._on("transformers.training_args", self._training_arguments)
@@ -171,7 +130,7 @@ class Survey:
         self._on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
         for module in TRAINERS:
             self._on(module, self._class("Trainer", "lightning"))
-        sys.addaudithook(self._audit)
+        self._outside.attach(patches)
 
     def _sets(self, flag: Flag, told: Callable[..., None]) -> Callable[..., None]:
         def sets(result: Any, *args: Any, **kwargs: Any) -> None:
@@ -195,8 +154,9 @@ class Survey:
 
         These are the identities of loaders, which may be gone.
         """
-        data = {self._data.get(loader) for loader in loaders} - {None}
-        places = [noted.place for loader, noted in self._loaders.items() if self._data.get(loader) in data]
+        of_loader = self.data_sets.of_loader
+        data = {of_loader.get(loader) for loader in loaders} - {None}
+        places = [noted.place for loader, noted in self._loaders.items() if of_loader.get(loader) in data]
         return list(dict.fromkeys(str(place) for place in places if place.file))
 
     def unlike_batch_sizes(self, loaders: Sequence[int]) -> list[int]:
@@ -219,69 +179,11 @@ class Survey:
             "loaders_of_several_lines": any(one != other for one, other in places),
         }
 
-    def is_repeated(self, loader: Any) -> bool:
-        """Return whether each of several workers would give all of a loader's data, by what was seen of it.
-
-        Of an IterableDataset every worker has a copy. To give a part alone, it asks which worker it runs in, or
-        `worker_init_fn` tells it (torch.utils.data.IterableDataset).
-        """
-        iterable = isinstance(loader.dataset, torch.utils.data.IterableDataset)
-        return iterable and loader.worker_init_fn is None and not self._asked_worker[0]
-
-    def _asks_for_its_worker(self, *_: Any) -> None:
-        """Note that a data set asks which worker it runs in. PyTorch's own collating asks, too, for other reasons."""
-        frame = sys._getframe(1)
-        while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("slowstep_probe"):
-            frame = frame.f_back
-        if not str(frame.f_globals.get("__name__")).startswith("torch.utils.data._utils"):
-            self._asked_worker[0] = 1
-
-    def data_set_facts(self, loader: Any) -> dict[str, str]:
-        """Return what workers could not share of a loader's data set: an open file, and what the program changes."""
-        data = loader.dataset
-        # what was open before its first batch: worker_init_fn may open it anew, and an item may where it is asked for;
-        # it may also give each worker's generator a seed of its own
-        alike = loader.worker_init_fn is None
-        return {
-            "opened_by_data_set": (self._opened.get(data) or self._places.found.get(data, "")) if alike else "",
-            "drawn_by_data_set": self._draws.found.get(data, "") if alike else "",
-            "counted_by_data_set": self._counts.found.get(data, ""),
-            "trained_in_data_set": looking(trained_within)(data, self.trained()) or "",
-            "changed_in_sampler": self._sampling.within.get(self._samplers.get(data, lambda: None)(), ""),
-            "changed_within_epochs": self._changes.within.get(innermost(data), ""),
-            "changed_between_epochs": self._changes.between.get(innermost(data), ""),
-        }
-
     def trained(self) -> Iterator[torch.Tensor]:
         """Yield the parameters that optimizers update."""
         for _, of in self._optimizers:
             for group in getattr(of(), "param_groups", ()):
                 yield from group["params"]
-
-    def _batch_asked(self, original: Any, iterator: Any) -> Any:
-        sampler = looking(own_sampler)(iterator)
-        for look in self._before:
-            look(iterator._dataset)
-        if sampler is not None:
-            self._samplers[iterator._dataset] = reference(sampler)
-            looking(self._sampling.asked)(sampler)
-        try:
-            return original(iterator)
-        finally:
-            if sampler is not None:
-                looking(self._sampling.made)(sampler)
-            for look in self._afterwards:
-                look(iterator._dataset)
-
-    def _epoch_asked(self, original: Any, loader: Any) -> Any:
-        self._data[identity(loader)] = identity(loader.dataset)
-        if loader.dataset not in self._opened:
-            self._opened[loader.dataset] = looking(opened)(loader.dataset) or ""
-        looking(self._places.epoch_begins)(loader.dataset)
-        if (sampler := looking(own_sampler)(loader)) is not None:
-            looking(self._sampling.epoch_begins)(sampler)
-        looking(self._changes.epoch_begins)(loader.dataset)
-        return original(loader)
 
     def _iterator_made(self, _: None, iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         """Note a loader of another class, which has PyTorch's iterator go over it: where that is made."""
@@ -305,9 +207,7 @@ class Survey:
         return {
             "constructed": [asdict(one) for one in self.constructed],
             "options": self.options,
-            "written": [file for file, _ in self.written.most_common(MOST)],
-            "configurations": [file for file in self.configurations if file not in self.written][:MOST],
-            "servers": list(self.servers.found),
+            **self._outside.told(),
             "threads": torch.get_num_threads(),
             "weights_seconds": self.weights_seconds,
         }
@@ -346,7 +246,8 @@ class Survey:
             if noted is None:
                 return
             if kind == "loader":
-                self._loaders[identity(one)], self._data[identity(one)] = noted, identity(one.dataset)
+                self.data_sets.note(one)
+                self._loaders[identity(one)] = noted
             elif kind == "optimizer":
                 self._optimizers.append((noted, weakref.ref(one)))
 
@@ -419,35 +320,6 @@ class Survey:
                 option, value = max(action.option_strings, key=len), getattr(space, action.dest)
                 if masked(option, value) == value:
                     self.options[option] = shown(value)
-
-    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note files that are opened for writing, configuration files, programs, servers. It may raise nothing."""
-        if event == CONNECTS:
-            looking(self.servers.connects)(*arguments)
-        if event == "subprocess.Popen":
-            looking(self._program_started)(arguments[1], arguments[2])
-        if event == "os.system":
-            looking(self._program_started)(("sh", "-c", arguments[0]), None)
-        if event != "open":
-            return
-        path, _, flags = arguments
-        if not isinstance(path, (str, bytes, os.PathLike)) or not isinstance(flags, int):
-            return
-        name = os.path.abspath(os.fsdecode(path))
-        if flags & WRITING:
-            self.written[name] += 1
-        elif name.endswith(CONFIGURATIONS) and kind_of(name) == "user":
-            self.configurations[name] = None
-
-    def _program_started(self, words: Any, folder: Any) -> None:
-        """Note a program in Python, or a launcher, that is started beside this one: it may be the one that trains."""
-        words = [os.fsdecode(word) for word in words] if isinstance(words, (list, tuple)) else []
-        if len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in ("sh", "bash"):
-            words = first_command(words[2])
-        plain = [*dropwhile(lambda word: "=" in word, words)]  # variables may stand before it
-        name = os.path.basename(plain[0]) if plain else ""
-        if name in SCRIPTS or (name.startswith("python") and is_own_program(plain[1:], folder)):
-            self.note("started", shlex.join(hidden(words)), {})
 
 
 def _size(optimizer: Any) -> int:

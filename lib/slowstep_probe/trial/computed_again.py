@@ -28,8 +28,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from slowstep_probe.looks import looking
-from slowstep_probe.measured import VALUES_COUNTED, VALUES_KNOWN
-from slowstep_probe.trial.stack_sampler import place_of
+from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
+from slowstep_probe.trial.stacks import place_of
 
 BYTES = 2**24
 """The most bytes of a tensor that are read to know it by its values. A larger one is known by its place in memory."""

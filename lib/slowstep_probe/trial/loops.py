@@ -18,8 +18,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from slowstep_probe.measured import Loop
 from slowstep_probe.operator_names import OF_VECTORS, OF_WEIGHTS, PRODUCTS
+from slowstep_probe.profiled import Loop
 
 OFTEN = 50
 """The fewest calls of one operator between two products that are taken for a loop."""

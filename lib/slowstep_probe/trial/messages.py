@@ -6,17 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowstep_probe.changing.intervention import Intervention
-from slowstep_probe.measured import (
-    VALUES_COUNTED,
-    VALUES_KNOWN,
-    Block,
-    Memory,
-    Place,
-    ProfileRecord,
-    Status,
-    Steps,
-)
+from slowstep_probe.measured import Block, Memory, Status, Steps
 from slowstep_probe.plain import from_plain, to_plain
+from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN, Place, ProfileRecord
 from slowstep_probe.program import Program
 from slowstep_probe.ranks.rank import Group
 

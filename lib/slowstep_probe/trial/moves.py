@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from slowstep_probe.measured import Operator
+from slowstep_probe.profiled import Operator
 from slowstep_probe.trial.loops import NODE, of_most_steps, outermost
 
 MOVING = re.compile(

@@ -26,7 +26,7 @@ from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.looks import looking
-from slowstep_probe.measured import Status, no_profile
+from slowstep_probe.measured import Status
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe.clock import device_of
@@ -34,6 +34,7 @@ from slowstep_probe.probe.graphs import recompilations
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.own_end import OwnEnd
 from slowstep_probe.processes.wire import Wire
+from slowstep_probe.profiled import no_profile
 from slowstep_probe.program import to_its_end
 from slowstep_probe.ranks.collectives import Collectives
 from slowstep_probe.ranks.gathering import OwnRank
@@ -59,11 +60,12 @@ from slowstep_probe.trial.messages import (
     encoded,
 )
 from slowstep_probe.trial.process_end import end, without_child_signals
-from slowstep_probe.trial.profiling import ANNOTATION, PROFILES_ITSELF, Profiling, warm_up_profiler
+from slowstep_probe.trial.profiled_steps import ANNOTATION
+from slowstep_probe.trial.profiling import PROFILES_ITSELF, Profiling, warm_up_profiler
 from slowstep_probe.trial.schedule import Schedule, Then
-from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.step_hooks import StepHooks
+from slowstep_probe.trial.time_by_place import Places
 from slowstep_probe.trial.told import told
 from slowstep_probe.trial.update_calls import own_weights
 from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
@@ -71,8 +73,8 @@ from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
 T = TypeVar("T")
 
 EARLY = 4
-"""The steps after whose each models are changed that are known since, and it is looked whether random numbers were
-drawn."""
+"""The first steps. After each of them, models that have become known are changed, and it is noted whether the step drew
+random numbers."""
 
 
 class Trial:
@@ -153,7 +155,7 @@ class Trial:
         return TrainingEnded(f"{after}: {how}", trained=self.ready)
 
     def _exits(self, status: int) -> None:
-        """Take a process that ends itself well for training that has ended. Any other status tells of a failure."""
+        """Take a process that ends itself with status 0 for training that has ended; any other status is a failure."""
         if status == 0:
             self.give_up(self._over("the program called os._exit(0)"))
 

@@ -20,8 +20,10 @@ from selectors import EVENT_READ, DefaultSelector
 from types import FrameType
 from typing import Any
 
-from slowstep_probe.measured import Place
-from slowstep_probe.trial.stack_sampler import AT_WORKER, KEPT, StackSampler, place_of, stack
+from slowstep_probe.profiled import Place
+from slowstep_probe.trial.stack_sampler import StackSampler
+from slowstep_probe.trial.stacks import place_of, stack
+from slowstep_probe.trial.time_by_place import AT_WORKER, KEPT
 
 SIGNAL = getattr(signal, "SIGRTMIN", 0) + 7
 """The signal that has a worker look, one of those that programs may use as they like. Linux alone has them."""

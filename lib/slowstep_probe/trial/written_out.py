@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from slowstep_probe.measured import ATTENTION, PRODUCT
 from slowstep_probe.operator_names import PRODUCTS
+from slowstep_probe.profiled import ATTENTION, PRODUCT
 from slowstep_probe.trial.loops import (
     IN_C_ALONE,
     NODE,

@@ -29,7 +29,8 @@ COMPUTE = frozenset({"forward", "backward"})
 checkpointing = having(gradient_checkpointing=True)
 
 MOST_TIMES = 4
-"""The most times by which a batch is made larger to find out what that brings. A step takes longer by them."""
+"""The largest factor by which a batch is made larger to find out what that brings. A step takes about as much
+longer."""
 
 FAR_TOO_SMALL = 1.0
 """The least gain of batches `MOST_TIMES` as large that shows the run's own to be far too small: twice as many samples a

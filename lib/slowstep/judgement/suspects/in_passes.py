@@ -24,7 +24,8 @@ from slowstep.judgement.suspects.lost import lost
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
 from slowstep.records import ProfileRecord
 from slowstep.text.numbers import percentage
-from slowstep_probe.measured import ATTENTION, PRODUCT, WHERE_RANKS_WAIT
+from slowstep_probe.measured import WHERE_RANKS_WAIT
+from slowstep_probe.profiled import ATTENTION, PRODUCT
 
 BINDS = 0.5
 """A pass is bound by its arithmetic from this share of what the device computes at most (`devices.Peak.most`).

@@ -39,7 +39,7 @@ def causes(
     """Return the causes, largest first.
 
     One loss of time is one cause. Limits that no other cause belongs to come last, unless they leave out what the run
-    could do without. Wholes (`WHOLES`) come after whatever is a good part of them. Changes are left out that were
+    could do without. A whole (`WHOLES`) comes after each loss that is a good part of it. Changes are left out that were
     compared beside settings which this run lacks. How much of a loss adopted changes leave is seen in the run with all
     of them (`remaining`).
     """
