@@ -158,9 +158,10 @@ class Overview:
         """How the run itself failed, and that it did in most comparisons, as sentences; empty if it did neither."""
         told = [sentence(self.fails)] if self.fails else []
         if self._failed_in_most:
-            ((why, _),) = Counter(v.reason for v in self._failed_beside).most_common(1)
+            ((why, times),) = Counter(v.reason for v in self._failed_beside).most_common(1)
             of = f"{len(self._failed_beside)} of {len(self._compared)}"
-            told.append(sentence(f"{of} comparisons say nothing of their change: {why}"))
+            most = f"in {times} of them " if times < len(self._failed_beside) else ""
+            told.append(sentence(f"{of} comparisons say nothing of their change: {most}{why}"))
         return " ".join(told)
 
     @property
