@@ -67,7 +67,7 @@ SECOND_LAUNCH = f" (below {percentage(math.expm1(ALONE))}, a second launch has t
 """What is said beside gains that one launch alone does not show (`intervals.ALONE`)."""
 
 NOTHING_TOLD = 2.0
-"""The report says that pairs told nothing if they could have told only a gain of this ratio or more from chance."""
+"""The report says that a run differs much from itself if its pairs tell only a gain of this ratio from chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,8 +340,8 @@ class Overview:
         )
         if self.noise >= NOTHING_TOLD:
             told = (
-                "The run differs so much from itself that its few pairs could have told nothing from chance: it was "
-                "measured for too short a time, or something else kept the machine busy."
+                f"The run differs so much from itself that its few pairs could have told no gain below {gain} from "
+                "chance: it was measured for too short a time, or something else kept the machine busy."
             )
         return " ".join(filter(None, (told, self.apart, *beside)))
 
