@@ -41,7 +41,7 @@ from slowstep.report.actions import Action, actions, within
 from slowstep.report.so_far import decided_so_far
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
-from slowstep.text.numbers import in_minutes, percent, percentage, unsigned
+from slowstep.text.numbers import MOST, in_minutes, percent, percentage, unsigned
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
@@ -333,7 +333,7 @@ class Overview:
         beside = (self.busy, self.perhaps, self.not_counted, self.other_code)
         if self.noise is None or not math.isfinite(self.noise):
             return " ".join(filter(None, beside))
-        gain = unsigned(percent(self.noise))
+        gain = unsigned(percent(min(self.noise, MOST)))
         told = (
             f"Compared with itself, the run differs by chance: pairs as few as in that comparison can tell a gain of "
             f"{gain} or more from it, and more pairs a smaller one{SECOND_LAUNCH * (self.noise < math.exp(ALONE))}."
