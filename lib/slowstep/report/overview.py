@@ -213,7 +213,7 @@ class Overview:
 
     @property
     def _nothing_shown(self) -> str:
-        """That no change is shown to be faster, in a sentence; that none was tried, where that is so."""
+        """Return the sentence that no change is shown to be faster, or that none was tried."""
         return NOTHING_SHOWN if self._compared else NOTHING_TRIED
 
     @property
