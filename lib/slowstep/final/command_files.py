@@ -92,19 +92,22 @@ def _copied(settings: Settings, command: Command, folder: Path, same: bool) -> l
             others = files
     if not others:
         return []
+    it = "it" if len(others) == 1 else "them"
     if same and folder.is_dir():
-        return [f"{_named(others, command)}, so its changed copy is the one that was made of it before."]
+        return [f"{_named(others, command)}, so the changed copy of {it} is the one that was made before."]
     shutil.rmtree(folder, ignore_errors=True)  # what is there holds other changes
-    return [f"{_named(others, command)}, so no changed copy of it is written: give it the values that are named here."]
+    return [f"{_named(others, command)}, so no changed copy of {it} is written: give {it} the values named here."]
 
 
 def _of_secrets(files: Sequence[Path], command: Command) -> str:
     named = ", ".join(code(command.shown(str(path))) for path in files)
-    none = "no changed copy of it is written here, where others may read it: give it the values that are named here"
-    return f"{named} holds what reads as a secret (a key, a password), so {none}."
+    holds, it = ("holds", "it") if len(files) == 1 else ("hold", "them")
+    none = f"no changed copy of {it} is written here, where others may read it: give {it} the values named here"
+    return f"{named} {holds} what reads as a secret (a key, a password), so {none}."
 
 
 def _named(files: Sequence[Path], command: Command) -> str:
     """Return which files are not those that were measured, as a clause."""
     named = ", ".join(code(command.shown(str(path))) for path in files)
-    return f"{named} can't be read here, or was edited after this was measured"
+    were = "was" if len(files) == 1 else "were"
+    return f"{named} can't be read here, or {were} edited after this was measured"

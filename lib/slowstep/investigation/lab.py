@@ -331,7 +331,7 @@ class Lab(Shown):
 
     @property
     def measured(self) -> list[Measured]:
-        """The same as it stands after fresh pairs, which every page tells alike."""
+        """All that this notebook has judged as it stands after fresh pairs, which every page tells alike."""
         verdicts = reconsidered([m.verdict for m in self.found], self._again)
         return [replace(m, verdict=v) for m, v in zip(self.found, verdicts, strict=True)]
 

@@ -51,7 +51,7 @@ class StepsSeen:
         return f"{rarer if self.rarest > 1 else 'any stall'} could have been missed"
 
     def __str__(self) -> str:
-        steps = f"{self.steps:,} distinct steps" + (f" ({self.limit})" if self.limit else "")
+        steps = f"{self.steps:,} distinct step{'s' * (self.steps != 1)}" + (f" ({self.limit})" if self.limit else "")
         return f"seen on {steps} in {self.seconds:.0f} s of training; {self.missed}"
 
 

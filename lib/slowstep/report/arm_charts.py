@@ -136,9 +136,8 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
             cells[position(m)] = (None, NOT_REACHED if verdict.untried else str(verdict.status or verdict.outcome))
         else:
             value = 100 * (verdict.effect.ratio - 1)
-            low, high = (100 * (end - 1) for end in (verdict.effect.low, verdict.effect.high))
             there = rate(speed * verdict.effect.ratio)
-            cells[position(m)] = (value, f"{value:+.0f} % [{low:+.0f}, {high:+.0f}]<br>{there}<br>{short}")
+            cells[position(m)] = (value, f"{effect(verdict.effect)}<br>{there}<br>{short}")
     ys, xs = (sorted({key[i] for key in cells}, key=_natural) for i in (0, 1))
     grid = [[cells.get((y, x), (None, "not measured")) for x in xs] for y in ys]
     extreme = max([abs(v) for row in grid for v, _ in row if v is not None] + [1.0])

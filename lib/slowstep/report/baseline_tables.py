@@ -32,7 +32,7 @@ from slowstep.wording.words import (
     size,
 )
 
-NOTHING_LOST = "Nothing stands out: the time goes to the passes and the optimizer."
+NOTHING_LOST = "No phase is known to lose time that is worth a change."
 
 
 def facts(baseline: Baseline) -> Table:
@@ -171,7 +171,9 @@ def lost_time(suspects: Sequence[Suspect], baseline: Baseline, minimum_effect: f
     spans = {phase: baseline.facts.shares[phase] for phase in TRAINS_NOTHING}
     large = {phase: span for phase, span in spans.items() if speed_up(span.mean) >= 1 + minimum_effect}
     named = "; ".join(f"{PHASE_NAMES[phase]} takes {share_span(span)}" for phase, span in large.items())
-    return _lost_time(suspects, f"Nothing is certain from these blocks: {named}." if named else NOTHING_LOST)
+    nothing = f"Nothing is certain from these blocks: {named}." if named else NOTHING_LOST
+    unseen = "The run was not profiled, so time that is lost within the passes could not be seen."
+    return _lost_time(suspects, f"{nothing} {unseen}" if baseline.unprofiled else nothing)
 
 
 def _lost_time(suspects: Sequence[Suspect], empty: str) -> Table:

@@ -19,7 +19,7 @@ from slowstep.investigation.results import (
 from slowstep.judgement.intervals import ALONE
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.report.actions import Action, actions, within
-from slowstep.text.numbers import in_minutes, percent, percentage, unsigned
+from slowstep.text.numbers import MOST, in_minutes, percent, percentage, unsigned
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.remaining import looked_at_again, remains
@@ -39,7 +39,7 @@ SECOND_LAUNCH = f" (below {percentage(math.expm1(ALONE))}, a second launch has t
 """What is said beside gains that one launch alone does not show (`intervals.ALONE`)."""
 
 NOTHING_TOLD = 2.0
-"""The report says that pairs told nothing if they could have told only a gain of this ratio or more from chance."""
+"""The report says that a run differs much from itself if its pairs tell only a gain of this ratio from chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +130,10 @@ class Overview:
         """How the run itself failed, and that it did in most comparisons, as sentences; empty if it did neither."""
         told = [sentence(self.fails)] if self.fails else []
         if self._failed_in_most:
-            ((why, _),) = Counter(v.reason for v in self._failed_beside).most_common(1)
+            ((why, times),) = Counter(v.reason for v in self._failed_beside).most_common(1)
             of = f"{len(self._failed_beside)} of {len(self._compared)}"
-            told.append(sentence(f"{of} comparisons say nothing of their change: {why}"))
+            most = f"in {times} of them " if times < len(self._failed_beside) else ""
+            told.append(sentence(f"{of} comparisons say nothing of their change: {most}{why}"))
         return " ".join(told)
 
     @property
@@ -184,7 +185,7 @@ class Overview:
 
     @property
     def _nothing_shown(self) -> str:
-        """That no change is shown to be faster, in a sentence; that none was tried, where that is so."""
+        """Return the sentence that no change is shown to be faster, or that none was tried."""
         return NOTHING_SHOWN if self._compared else NOTHING_TRIED
 
     @property
@@ -304,15 +305,15 @@ class Overview:
         beside = (self.busy, self.perhaps, self.not_counted, self.other_code)
         if self.noise is None or not math.isfinite(self.noise):
             return " ".join(filter(None, beside))
-        gain = unsigned(percent(self.noise))
+        gain = unsigned(percent(min(self.noise, MOST)))
         told = (
             f"Compared with itself, the run differs by chance: pairs as few as in that comparison can tell a gain of "
             f"{gain} or more from it, and more pairs a smaller one{SECOND_LAUNCH * (self.noise < math.exp(ALONE))}."
         )
         if self.noise >= NOTHING_TOLD:
             told = (
-                "The run differs so much from itself that its few pairs could have told nothing from chance: it was "
-                "measured for too short a time, or something else kept the machine busy."
+                f"The run differs so much from itself that its few pairs could have told no gain below {gain} from "
+                "chance: it was measured for too short a time, or something else kept the machine busy."
             )
         return " ".join(filter(None, (told, self.apart, *beside)))
 

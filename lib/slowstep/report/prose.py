@@ -124,7 +124,8 @@ def _where_time_goes(baseline: Baseline, minimum_effect: float) -> str:
     several = loaders_of_step(facts.observed)
     of = f" (those of one of the {several} loaders that a step draws from)" if several > 1 else ""
     speed = f"{rate(facts.throughput.samples_per_second)} samples/s{of}"
-    return f"**The step's time goes to {where}.** The run trains {speed}. {_against_itself(baseline, minimum_effect)}"
+    apart = _against_itself(baseline, minimum_effect)
+    return f"**The step's time goes mostly to {where}.** The run trains {speed}. {apart}"
 
 
 def _share_of_peak(baseline: Baseline) -> str:

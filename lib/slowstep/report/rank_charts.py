@@ -105,7 +105,8 @@ def _swapped(baseline: Baseline, measured: Sequence[Measured]) -> str:
     found = skew(baseline.facts.blocks, SEEN)
     record = next((m.record for m in measured if m.verdict.factor == "rank_data" and m.record), None)
     if found is None or record is None or not record.pairs:
-        return "The parts of the data were not swapped among the ranks: no rank was slow enough, or no time was left."
+        why = "no rank was slow enough, no time was left, or it could not be trained so"
+        return f"The parts of the data were not swapped among the ranks: {why}."
     told = moves_with_data(found, [pair.treatment for pair in record.pairs], SEEN)
     if told is None:
         return "With the parts of the data swapped no rank was slow in that way, so the cause stays open."
@@ -120,8 +121,9 @@ def collective_times(baseline: Baseline) -> Table:
     rows = [
         {"called in": PHASE_NAMES[phase], "share of the time": share(part)} for phase, part in sorted(found.items())
     ]
-    empty = "The code calls no collective itself; DistributedDataParallel exchanges gradients within the backward pass."
-    return Table(rows, empty=empty)
+    several = ranks_of(baseline.facts.observed) > 1
+    empty = "The code calls no collective itself; what a library exchanges for it counts in the pass that it waits in."
+    return Table(rows, empty=empty if several else ONE_PROCESS)
 
 
 def scaling(baseline: Baseline, measured: Sequence[Measured]) -> Table:

@@ -72,7 +72,7 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     counts += [f"{len(found.untried)} not reached in the time given"] * bool(found.untried)
     rests = [f"Hypotheses: {', '.join(counts)}."] if counts else []
     rests += [f"{escape(found.machine)}." if found.machine else "", escape(found.certainty)]
-    rests.append(f"Measured by slowstep {__version__}.")
+    rests.append(f"Written by slowstep {__version__}.")
     parts.append(" ".join(filter(None, rests)))
     return "\n\n".join(parts) + "\n"
 
