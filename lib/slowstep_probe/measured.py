@@ -309,6 +309,9 @@ class ProfileRecord:
     aten::matmul`."""
     again: dict[str, float] = field(default_factory=dict)
     """Seconds of the forward pass, at each line of the user's own, in operators that compute the same again."""
+    again_backward: dict[str, float] = field(default_factory=dict)
+    """Seconds of the backward pass, in going back through that a second time, at the line that it goes back through,
+    and in taking the same gradient again."""
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
     start: int = 0
