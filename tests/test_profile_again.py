@@ -75,6 +75,17 @@ def run_twice(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return layer(x).sin() + layer(x)
 
 
+def waved(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return layer(x).sin().exp()
+
+
+def called_again(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A function that is needed once is called twice: the line that calls it again is the one to change."""
+    first = waved(layer, x)
+    second = waved(layer, x)
+    return first * second
+
+
 def looked_at_first(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """A layer runs twice, and one of the results is trained."""
     with torch.no_grad():
@@ -85,7 +96,8 @@ def looked_at_first(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
 def two_gradients(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """The same gradient is taken twice, for a gradient of the gradient, from one forward pass."""
     found = layer(x).square().sum()
-    first, second = (torch.autograd.grad(found, x, create_graph=True)[0] for _ in range(2))
+    one = torch.ones_like(found)
+    first, second = (torch.autograd.grad(found, x, one, create_graph=True)[0] for _ in range(2))
     return first + second.sin()
 
 
@@ -117,6 +129,7 @@ class Computes(nn.Module):
         (each_layer, "normalised"),
         (new_mask, "new_mask"),
         (put_together, "put_together"),
+        (called_again, "called_again"),
         (once, None),
         (trained, None),
         (drawn, None),
@@ -140,6 +153,7 @@ def test_what_is_computed_again_is_told_with_its_line(
     ("way", "forth", "back"),
     [
         (run_twice, True, True),
+        (called_again, True, True),
         (looked_at_first, True, False),
         (two_gradients, False, True),
         (two_orders, False, False),

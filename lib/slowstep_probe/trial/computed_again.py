@@ -32,7 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import VALUES_COUNTED, VALUES_KNOWN
-from slowstep_probe.trial.stack_sampler import place_of
+from slowstep_probe.trial.stack_sampler import OwnLine, own_lines
 
 PASSES = "forward", "backward"
 """The phases in which it is looked at what computes the same again."""
@@ -71,22 +71,33 @@ class ComputedAgain(TorchDispatchMode):
         self._done = set[int]()
         """What was computed, by the numbers of operators with what they were given."""
         self._taken = [{phase: Counter[str]() for phase in PASSES} for _ in range(VALUES_COUNTED)]
-        self._nodes = _Nodes()
+        self._begin_step()
         self._before, self._after = looking(self._number_of_call), looking(self._note)
         self.looks = False
 
     def begin(self) -> None:
         """Begin to look, in the thread that trains."""
         self.looks = True
-        self._nodes = _Nodes()
+        self._begin_step()
         self.__enter__()
+
+    def _begin_step(self) -> None:
+        self._nodes = _Nodes()
+        self._lost = Counter[tuple[OwnLine, ...]]()
+        """The seconds of operators that computed the same again, by the lines that a stack stood at."""
+        self._needed = set[OwnLine]()
+        """The lines at which some operator computed what had not been computed before."""
 
     def step_ends(self) -> bool:
         """Count a step that has ended, and return whether a further one is needed."""
-        for line, seconds in self._nodes.lost():
-            self._lose("backward", line, seconds)
+        if self._step >= VALUES_KNOWN:
+            taken = self._taken[self._step - VALUES_KNOWN]
+            for lines, seconds in self._lost.items():
+                taken["forward"][self._told(lines)] += seconds
+            for lines, seconds in self._nodes.lost():
+                taken["backward"][self._told(lines)] += seconds
         self._step += 1
-        self._nodes = _Nodes()
+        self._begin_step()
         return self._step < VALUES_KNOWN + VALUES_COUNTED
 
     def end(self) -> None:
@@ -131,22 +142,28 @@ class ComputedAgain(TorchDispatchMode):
         for number, tensor in enumerate(one for one in _leaves(result) if isinstance(one, torch.Tensor)):
             self._give(tensor, next(self._new) if call is None else hash((call, number)))
         phase = self._phase()
-        counts = call is not None and kind.counts
-        counts = counts and any(isinstance(one, torch.Tensor) for one in _leaves((args, kwargs)))
+        counts = kind.counts and any(isinstance(one, torch.Tensor) for one in _leaves((args, kwargs)))
         if phase == "backward":
             self._nodes.goes_back(call, counts, seconds)
             self._nodes.made(call)
             return
-        line = _own_line() if counts and call in self._done else ""
-        self._nodes.made(call, line)
-        if phase == "forward":
-            self._lose(phase, line, seconds)
+        lines = own_lines(sys._getframe()) if counts else ()
+        again = bool(lines) and call in self._done
+        self._nodes.made(call, lines if again else ())
+        if not again:
+            self._needed.update(lines)
+        elif phase == "forward":
+            self._lost[lines] += seconds
         if call is not None:
             self._done.add(call)
 
-    def _lose(self, phase: str, line: str, seconds: float) -> None:
-        if line and self._step >= VALUES_KNOWN:
-            self._taken[self._step - VALUES_KNOWN][phase][line] += seconds
+    def _told(self, lines: tuple[OwnLine, ...]) -> str:
+        """Return the line to tell of those that a stack stood at: the innermost one without which all goes on.
+
+        A network that runs twice on the same values is needed once, and the line that runs it again is not. Where each
+        line is needed, such as in a loop, it is the innermost one.
+        """
+        return next((line for line in lines if line not in self._needed), lines[0]).in_words()
 
     def _number(self, value: Any) -> Hashable:
         """Return what is equal for equal values: of an argument, and of all in it."""
@@ -197,8 +214,8 @@ class ComputedAgain(TorchDispatchMode):
 class _Pass:
     """What a backward pass computes at one node."""
 
-    line: str = ""
-    """The line that it goes back through, if that computed the same again."""
+    lines: tuple[OwnLine, ...] = ()
+    """The lines that it goes back through, if these computed the same again."""
     twice: bool = False
     """True if the pass was at a node of an equal call before."""
     counted: int = 0
@@ -218,8 +235,8 @@ class _Nodes:
         self._next = _next_node()
         self._calls: dict[int, int] = {}
         """The call that made each node."""
-        self._lines: dict[int, str] = {}
-        """The line of each call that was made twice."""
+        self._lines: dict[int, tuple[OwnLine, ...]] = {}
+        """The lines of each call that was made twice."""
         self._passes: dict[tuple[int, int], _Pass] = {}
         """What each backward pass computes at each node."""
         self._gone = set[tuple[int, int]]()
@@ -227,13 +244,13 @@ class _Nodes:
         self._taken = set[int]()
         """The calls of backward passes."""
 
-    def made(self, call: int | None, line: str = "") -> None:
-        """Note the nodes that were made for a call, and its line where it computes the same again."""
+    def made(self, call: int | None, lines: tuple[OwnLine, ...] = ()) -> None:
+        """Note the nodes that were made for a call, and its lines where it computes the same again."""
         made = _next_node()
         if call is not None:
             self._calls.update(dict.fromkeys(range(self._next, made), call))
-            if line:
-                self._lines[call] = line
+            if lines:
+                self._lines[call] = lines
         self._next = made
 
     def goes_back(self, call: int | None, counts: bool, seconds: float) -> None:
@@ -249,7 +266,7 @@ class _Nodes:
         one.counted += 1
         if call in self._taken:
             one.repeated += 1
-            one.line = one.line or _own_line()
+            one.lines = one.lines or own_lines(sys._getframe())
         self._taken.add(call)
 
     def _at(self, task: int, node: int, through: int) -> _Pass:
@@ -257,20 +274,14 @@ class _Nodes:
         if (task, node) not in self._passes:
             twice = (task, through) in self._gone and through in self._lines
             self._gone.add((task, through))
-            self._passes[task, node] = _Pass(line=self._lines[through] if twice else "", twice=twice)
+            self._passes[task, node] = _Pass(self._lines[through] if twice else (), twice)
         return self._passes[task, node]
 
-    def lost(self) -> Iterator[tuple[str, float]]:
-        """Yield the line and the seconds of each pass through a node that the step could do without."""
+    def lost(self) -> Iterator[tuple[tuple[OwnLine, ...], float]]:
+        """Yield the lines and the seconds of each pass through a node that the step could do without."""
         for one in self._passes.values():
-            if one.twice or 0 < one.counted == one.repeated:
-                yield one.line, one.seconds
-
-
-def _own_line() -> str:
-    """Return the line of the user's own code that runs an operator; "" where a library alone runs it."""
-    where, own = place_of(sys._getframe())
-    return where if own else ""
+            if one.lines and (one.twice or one.counted == one.repeated):
+                yield one.lines, one.seconds
 
 
 def _next_node() -> int:
