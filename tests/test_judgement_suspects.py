@@ -765,6 +765,16 @@ def test_what_is_computed_again_is_lost_as_far_as_that_is_certain() -> None:
     assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=little), MINIMUM)
 
 
+def test_what_is_computed_again_forth_and_back_is_one_loss() -> None:
+    """A network that runs twice on the same values is gone back through twice."""
+    line = "pinn.py:24 in derivative"
+    known = replace(profiled(places={"forward": {line: 0.2}}), again={line: 0.15}, again_backward={line: 0.3})
+    found = suspects(facts(HEALTHY | {"forward": 0.2}, profile=known), MINIMUM)
+    (cause,) = causes([], found, MINIMUM)
+
+    assert cause.headline.startswith(f"Computing the same again ({line} 15 %) and the way back through it take 45 %")
+
+
 def test_what_is_moved_forth_and_back_is_one_loss() -> None:
     """Columns of windows are laid out, and their gradients put back."""
     known = profiled(places={"forward": {"net.py:13 in forward": 0.3}})

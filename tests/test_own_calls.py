@@ -17,7 +17,7 @@ from slowstep_probe.changing.models import BY_ITSELF, COMPILE, ModelChanges
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.probe.own_calls import answers_by_itself, takes_hooks
 from slowstep_probe.probe.probe import Probe
-from slowstep_probe.survey.seen_training import _holder, _model_of
+from slowstep_probe.survey.seen_training import _holder, _model_of, _of_model
 
 
 class Answers(nn.Module):
@@ -275,3 +275,11 @@ def test_a_model_whose_methods_call_its_parts_is_the_model() -> None:
     assert _holder(parts[:1], weights) is None
     assert _holder([*parts, apart], weights) is None
     assert _holder([target], weights) is None
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_a_scripted_model_has_the_name_of_its_class() -> None:
+    """TorchScript makes all models of one class of its own."""
+    scripted = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+
+    assert _of_model(scripted, None)["name"].endswith(".Sequential")

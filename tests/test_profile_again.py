@@ -70,6 +70,48 @@ def cast(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return torch.stack([torch.rand(60, 60).bfloat16() @ layer.weight.bfloat16() for _ in range(4)])
 
 
+def run_twice(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A layer runs twice on the same values, and both results are trained."""
+    return layer(x).sin() + layer(x)
+
+
+def waved(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return layer(x).sin().exp()
+
+
+def called_again(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A function that is needed once is called twice: the line that calls it again is the one to change."""
+    first = waved(layer, x)
+    second = waved(layer, x)
+    return first * second
+
+
+def looked_at_first(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A layer runs twice, and one of the results is trained."""
+    with torch.no_grad():
+        layer(x)
+    return layer(x)
+
+
+def two_gradients(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """The same gradient is taken twice, for a gradient of the gradient, from one forward pass."""
+    found = layer(x).square().sum()
+    one = torch.ones_like(found)
+    first, second = (torch.autograd.grad(found, x, one, create_graph=True)[0] for _ in range(2))
+    return first + second.sin()
+
+
+def two_orders(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A gradient is taken of a gradient."""
+    (first,) = torch.autograd.grad(layer(x).pow(3).sum(), x, create_graph=True)
+    return first + torch.autograd.grad(first.pow(3).sum(), x, create_graph=True)[0]
+
+
+def checkpointed(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """What is computed again to spare memory is a setting of its own."""
+    return torch.utils.checkpoint.checkpoint(lambda given: layer(given).sin().exp(), x, use_reentrant=False)
+
+
 class Computes(nn.Module):
     """A layer that computes in some way."""
 
@@ -87,6 +129,7 @@ class Computes(nn.Module):
         (each_layer, "normalised"),
         (new_mask, "new_mask"),
         (put_together, "put_together"),
+        (called_again, "called_again"),
         (once, None),
         (trained, None),
         (drawn, None),
@@ -130,6 +173,30 @@ def test_the_line_that_calls_an_operator_again_and_again_is_told(tmp_path: Path)
     assert first.endswith(" in pair_by_pair")
     assert calls >= 12 * 12
     assert 2 <= max(calls for line, calls in called.items() if line.endswith(" in beside")) < 12
+
+
+@pytest.mark.parametrize(
+    ("way", "forth", "back"),
+    [
+        (run_twice, True, True),
+        (called_again, True, True),
+        (looked_at_first, True, False),
+        (two_gradients, False, True),
+        (two_orders, False, False),
+        (checkpointed, False, False),
+    ],
+)
+def test_what_is_computed_again_is_gone_back_through_again(
+    way: Callable[[nn.Module, torch.Tensor], torch.Tensor], forth: bool, back: bool, tmp_path: Path
+) -> None:
+    """The way back through a second result is lost where there is one through the first, and so is a gradient that is
+    taken again."""
+    record = profiled(Computes(way), torch.rand(60, 60), tmp_path)
+
+    def own(lines: dict[str, float]) -> bool:
+        return any(line.endswith(f" in {way.__name__}") and seconds > 0 for line, seconds in lines.items())
+
+    assert (own(record.again), own(record.again_backward)) == (forth, back)
 
 
 def test_a_mode_of_the_programs_own_stays(tmp_path: Path) -> None:

@@ -42,9 +42,14 @@ class ByPosition(nn.Module):
         return torch.cat([x[..., at, :] for at in range(x.shape[-2])], -1)
 
 
+def phase_by_nodes() -> str:
+    """The phase, by whether a backward pass is at a node."""
+    return "forward" if torch._C._current_autograd_node() is None else "backward"
+
+
 def profiled(model: nn.Module, inputs: torch.Tensor, folder: Path, retain_graph: bool = False) -> ProfileRecord:
     """The profile of three steps of a model."""
-    profiling = Profiling(HostClock(), 3, phase=lambda: "forward")
+    profiling = Profiling(HostClock(), 3, phase=phase_by_nodes)
     profiling.step_ends()
     profiling.step_ends()
     while not profiling.ended:

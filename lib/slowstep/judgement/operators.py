@@ -129,9 +129,10 @@ def memory_moves(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     return [ProfileShare(what=o.name, share=o.seconds / profile.seconds) for o in profile.moves.get(phase, ())]
 
 
-def computed_again(profile: ProfileRecord) -> list[ProfileShare]:
-    """Return the lines whose operators compute the same again in the forward pass, largest first."""
-    lines = [ProfileShare(what=line, share=seconds / profile.seconds) for line, seconds in profile.again.items()]
+def computed_again(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
+    """Return the lines whose operators compute the same again in a pass, or go back through that, largest first."""
+    of = {"forward": profile.again, "backward": profile.again_backward}
+    lines = [ProfileShare(what=line, share=seconds / profile.seconds) for line, seconds in of[phase].items()]
     return sorted(lines, key=lambda line: -line.share)
 
 

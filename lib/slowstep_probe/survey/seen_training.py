@@ -135,8 +135,10 @@ def _of_model(model: torch.nn.Module, updated: Collection[int] | None) -> dict[s
     kinds: dict[str, int] = {}
     for count, _, kind in sizes:
         kinds[kind] = kinds.get(kind, 0) + count
+    scripted = isinstance(model, torch.jit.ScriptModule)
+    name = model.original_name if scripted else type(model).__qualname__
     return {
-        "name": f"{type(model).__module__}.{type(model).__qualname__}",
+        "name": f"{type(model).__module__}.{name}",
         "parameters": sum(count for count, _, _ in sizes),
         "trained": sum(count for count, trained, _ in sizes if trained),
         "updated": None if updated is None else sum(p.numel() for p in weights if id(p) in updated),

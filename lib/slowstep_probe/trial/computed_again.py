@@ -1,4 +1,4 @@
-"""Operators that compute in a forward pass what they have computed before, told by the values that they are given.
+"""Operators that compute again what they have computed before, told by the values that they are given.
 
 A mask that each layer makes anew, a matrix that each layer normalises, a weight that each position puts together: the
 same operator gets the same values and gives the same result, in one step or in each. Keeping that result spares it.
@@ -6,6 +6,10 @@ same operator gets the same values and gives the same result, in one step or in 
 Each tensor has a number for its values. What an operator gives gets a number made of the operator and the numbers that
 it was given; what comes from elsewhere, a batch say, gets one of its bytes. Values that change in their place have
 another number from then on, and random numbers have one that never comes again. So equal numbers mean equal values.
+
+A backward pass goes back through each of the results of a step that are the same. Through one of them it has to: where
+the result is kept, its gradients are summed first. The ways through the others are lost, and so is a gradient that one
+step takes twice (`torch.autograd.grad`).
 
 On the way, the calls of each operator are counted by the line that makes them.
 """
@@ -20,6 +24,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -29,7 +34,10 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from slowstep_probe.looks import looking
 from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
-from slowstep_probe.trial.stacks import place_of
+from slowstep_probe.trial.stacks import OwnLine, own_lines
+
+PASSES = "forward", "backward"
+"""The phases in which it is looked at what computes the same again."""
 
 BYTES = 2**24
 """The most bytes of a tensor that are read to know it by its values. A larger one is known by its place in memory."""
@@ -64,21 +72,37 @@ class ComputedAgain(TorchDispatchMode):
         self._new = itertools.count(1)
         self._done = set[int]()
         """What was computed, by the numbers of operators with what they were given."""
-        self._taken = [Counter[str]() for _ in range(VALUES_COUNTED)]
-        self._calls = Counter[tuple[str, str, str]]()
+        self._taken = [{phase: Counter[str]() for phase in PASSES} for _ in range(VALUES_COUNTED)]
+        self._calls = Counter[tuple[str, OwnLine, str]]()
         """The calls of each operator outside of backward passes, by the phase, the line of the user's own, and its
         name."""
+        self._begin_step()
         self._before, self._after = looking(self._number_of_call), looking(self._note)
         self.looks = False
 
     def begin(self) -> None:
         """Begin to look, in the thread that trains."""
         self.looks = True
+        self._begin_step()
         self.__enter__()
+
+    def _begin_step(self) -> None:
+        self._nodes = _Nodes()
+        self._lost = Counter[tuple[OwnLine, ...]]()
+        """The seconds of operators that computed the same again, by the lines that a stack stood at."""
+        self._needed = set[OwnLine]()
+        """The lines at which some operator computed what had not been computed before."""
 
     def step_ends(self) -> bool:
         """Count a step that has ended, and return whether a further one is needed."""
+        if self._step >= VALUES_KNOWN:
+            taken = self._taken[self._step - VALUES_KNOWN]
+            for lines, seconds in self._lost.items():
+                taken["forward"][self._told(lines)] += seconds
+            for lines, seconds in self._nodes.lost():
+                taken["backward"][self._told(lines)] += seconds
         self._step += 1
+        self._begin_step()
         return self._step < VALUES_KNOWN + VALUES_COUNTED
 
     def end(self) -> None:
@@ -89,15 +113,18 @@ class ComputedAgain(TorchDispatchMode):
             if _get_current_dispatch_mode() is self:
                 self.__exit__(None, None, None)
 
-    def seconds(self) -> dict[str, float]:
-        """Return the seconds a step at each line of the user's own code: those of the step that had the fewest."""
-        return dict(min(self._taken, key=Counter.total))
+    def seconds(self, phase: str) -> dict[str, float]:
+        """Return the seconds of a pass, a step, at each line of the user's own code: of the step that had the fewest.
+
+        A way back counts at the line that it goes back through.
+        """
+        return dict(min((taken[phase] for taken in self._taken), key=Counter.total))
 
     def called(self, most: int) -> dict[str, dict[str, float]]:
         """Return the lines of each phase that call some operator most often, up to `most`, with its calls a step."""
         found = defaultdict[str, dict[str, float]](dict)
-        for (phase, where, _), calls in self._calls.most_common():
-            if where not in found[phase] and len(found[phase]) < most:
+        for (phase, line, _), calls in self._calls.most_common():
+            if (where := line.in_words()) not in found[phase] and len(found[phase]) < most:
                 found[phase][where] = calls / max(1, self._step)
         return dict(found)
 
@@ -128,16 +155,30 @@ class ComputedAgain(TorchDispatchMode):
         for number, tensor in enumerate(one for one in _leaves(result) if isinstance(one, torch.Tensor)):
             self._give(tensor, next(self._new) if call is None else hash((call, number)))
         phase = self._phase()
-        where, own = ("", False) if phase == "backward" else place_of(sys._getframe())
-        if own:
-            self._calls[phase, where, func.name()] += 1
-        if call is None:
+        counts = kind.counts and any(isinstance(one, torch.Tensor) for one in _leaves((args, kwargs)))
+        if phase == "backward":
+            self._nodes.goes_back(call, counts, seconds)
+            self._nodes.made(call)
             return
-        given = any(isinstance(one, torch.Tensor) for one in _leaves((args, kwargs)))
-        again = call in self._done and self._step >= VALUES_KNOWN and given and kind.counts
-        if own and again and phase == "forward":
-            self._taken[self._step - VALUES_KNOWN][where] += seconds
-        self._done.add(call)
+        every = own_lines(sys._getframe())
+        self._calls.update((phase, line, func.name()) for line in every[:1])
+        lines = every if counts else ()
+        again = bool(lines) and call in self._done
+        self._nodes.made(call, lines if again else ())
+        if not again:
+            self._needed.update(lines)
+        elif phase == "forward":
+            self._lost[lines] += seconds
+        if call is not None:
+            self._done.add(call)
+
+    def _told(self, lines: tuple[OwnLine, ...]) -> str:
+        """Return the line to tell of those that a stack stood at: the innermost one without which all goes on.
+
+        A network that runs twice on the same values is needed once, and the line that runs it again is not. Where each
+        line is needed, such as in a loop, it is the innermost one.
+        """
+        return next((line for line in lines if line not in self._needed), lines[0]).in_words()
 
     def _number(self, value: Any) -> Hashable:
         """Return what is equal for equal values: of an argument, and of all in it."""
@@ -182,6 +223,85 @@ class ComputedAgain(TorchDispatchMode):
             self._held[memory._cdata] = (StorageWeakRef(memory), 0)
         order = tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
         return memory._cdata, self._held[memory._cdata][1], order, tensor.dtype, tensor.is_conj(), tensor.is_neg()
+
+
+@dataclass
+class _Pass:
+    """What a backward pass computes at one node."""
+
+    lines: tuple[OwnLine, ...] = ()
+    """The lines that it goes back through, if these computed the same again."""
+    twice: bool = False
+    """True if the pass was at a node of an equal call before."""
+    counted: int = 0
+    repeated: int = 0
+    """The operators that count, and those of them that had the same values in this step before."""
+    seconds: float = 0.0
+
+
+class _Nodes:
+    """The nodes of one step's graph, each with the number of the call that made it, and the passes through them.
+
+    Nodes have numbers in the order in which a thread makes them, so that those which an operator makes are known by the
+    numbers before and after it.
+    """
+
+    def __init__(self) -> None:
+        self._next = _next_node()
+        self._calls: dict[int, int] = {}
+        """The call that made each node."""
+        self._lines: dict[int, tuple[OwnLine, ...]] = {}
+        """The lines of each call that was made twice."""
+        self._passes: dict[tuple[int, int], _Pass] = {}
+        """What each backward pass computes at each node."""
+        self._gone = set[tuple[int, int]]()
+        """The backward passes, each with the calls whose nodes it was at."""
+        self._taken = set[int]()
+        """The calls of backward passes."""
+
+    def made(self, call: int | None, lines: tuple[OwnLine, ...] = ()) -> None:
+        """Note the nodes that were made for a call, and its lines where it computes the same again."""
+        made = _next_node()
+        if call is not None:
+            self._calls.update(dict.fromkeys(range(self._next, made), call))
+            if lines:
+                self._lines[call] = lines
+        self._next = made
+
+    def goes_back(self, call: int | None, counts: bool, seconds: float) -> None:
+        """Note a call of a backward pass, and whether it `counts` as an operator that computes."""
+        node = torch._C._current_autograd_node()
+        through = self._calls.get(node._sequence_nr()) if node is not None else None
+        if through is None:
+            return
+        one = self._at(torch._C._current_graph_task_id(), node._sequence_nr(), through)
+        one.seconds += seconds
+        if not counts or call is None:
+            return
+        one.counted += 1
+        if call in self._taken:
+            one.repeated += 1
+            one.lines = one.lines or own_lines(sys._getframe())
+        self._taken.add(call)
+
+    def _at(self, task: int, node: int, through: int) -> _Pass:
+        """Return what a pass computes at a node, which a call made that it goes back `through`."""
+        if (task, node) not in self._passes:
+            twice = (task, through) in self._gone and through in self._lines
+            self._gone.add((task, through))
+            self._passes[task, node] = _Pass(self._lines[through] if twice else (), twice)
+        return self._passes[task, node]
+
+    def lost(self) -> Iterator[tuple[tuple[OwnLine, ...], float]]:
+        """Yield the lines and the seconds of each pass through a node that the step could do without."""
+        for one in self._passes.values():
+            if one.lines and (one.twice or one.counted == one.repeated):
+                yield one.lines, one.seconds
+
+
+def _next_node() -> int:
+    """Return the number that the next node gets which this thread makes."""
+    return int(torch._C._autograd._get_sequence_nr())
 
 
 @cache

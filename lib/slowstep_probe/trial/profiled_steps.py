@@ -93,13 +93,17 @@ class ProfiledSteps:
             earlier=through_earlier_steps(self._host_events, self._part, steps, self._own),
             written_out=written_out(self._host_events, self._part, steps, self._own),
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
-            again={line: steps * seconds for line, seconds in self.again.seconds().items()},
+            again=self._computed_again("forward"),
+            again_backward=self._computed_again("backward"),
             called=self.again.called(TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
             trace=trace.name,
         )
+
+    def _computed_again(self, phase: str) -> dict[str, float]:
+        return {line: self.steps * seconds for line, seconds in self.again.seconds(phase).items()}
 
     def _operators(self) -> list[Operator]:
         """Return the operators with the most time of their own on the device, or on the CPU if there is no device."""

@@ -81,9 +81,33 @@ def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
     own = nearest(frame)
     if own is not None and within and not called_from(own, within):
         own = None
-    found = own or frame
-    line, function = line_of(found), _function(found)  # before anything that lets the thread go on
-    return in_words(_shown(found.f_code.co_filename), line, function), own is not None
+    at = _line_at(own or frame)  # before anything that lets the thread go on
+    return at.in_words(), own is not None
+
+
+class OwnLine(NamedTuple):
+    """A line of a function, by the file as its code names it."""
+
+    file: str
+    line: int
+    function: str
+
+    def in_words(self) -> str:
+        """Return the line with a short path, as `place_of` does."""
+        return in_words(_shown(self.file), self.line, self.function)
+
+
+def own_lines(frame: FrameType | None) -> tuple[OwnLine, ...]:
+    """Return the lines of the user's own code that a stack stands at, from the innermost outwards."""
+    found = []
+    while (own := nearest(frame)) is not None:
+        found.append(_line_at(own))
+        frame = own.f_back
+    return tuple(found)
+
+
+def _line_at(frame: FrameType) -> OwnLine:
+    return OwnLine(frame.f_code.co_filename, line_of(frame), _function(frame))
 
 
 def stack(frame: FrameType | None) -> Iterator[FrameType]:

@@ -31,7 +31,7 @@ BINDS = 0.5
 """A pass is bound by its arithmetic from this share of what the device computes at most (`devices.Peak.most`).
 Then the other pass is compared with it."""
 
-LOOP, MOVING = "a loop in Python", "moving numbers in memory"
+LOOP, MOVING, AGAIN = "a loop in Python", "moving numbers in memory", "computing the same again"
 """What suspects do."""
 
 WRITTEN_OUT = {
@@ -148,15 +148,25 @@ def _through_earlier_steps(facts: RunFacts, profile: ProfileRecord, phase: str, 
 
 
 def _again(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
-    """Yield the suspect of operators in the forward pass that compute what they have computed before."""
-    lines = computed_again(profile) if phase == PASSES[0] else []
+    """Yield the suspect of operators that compute what they have computed before, or of the way back through that."""
+    first, is_first = PASSES[0], phase == PASSES[0]
+    lines = computed_again(profile, phase)
     known = sum(line.share for line in lines)
     if known < least:
         return
     named = [line for line in lines if line.share >= NAMED * least] or lines
-    why = "it computes from the same values what the same step, or an earlier one, has computed before"
-    share = _from_profile(known, facts.shares[phase], profile)
-    yield Suspect(phase=phase, share=share, why=why, **largest(named), comparable=False)
+    forth = "it computes from the same values what the same step, or an earlier one, has computed before"
+    back = "it goes back once more through what the step has computed before, or takes the same gradient again"
+    yield Suspect(
+        phase=phase,
+        share=_from_profile(known, facts.shares[phase], profile),
+        why=forth if is_first else back,
+        **largest(named),
+        comparable=False,
+        back_through="" if is_first else first,
+        does=AGAIN,
+        does_at=first,
+    )
 
 
 def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:

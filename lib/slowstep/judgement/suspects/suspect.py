@@ -50,7 +50,9 @@ class Suspect:
     back_through: str = ""
     """The phase of what it goes back through, such as a loop, if it is the way back through that; else empty."""
     does: str = ""
-    """What is done there, or what a way back goes through: `LOOP`, `MOVING` or of `WRITTEN_OUT`. Else empty."""
+    """What is done there, or what a way back goes through: `LOOP`, `MOVING`, `AGAIN` or one of `WRITTEN_OUT`.
+
+    Else empty."""
     does_at: str = ""
     """The line that does it; for a way back, the line that it goes back through. Its phase if no one line is known."""
     comparable: bool = True
