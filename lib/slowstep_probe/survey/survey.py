@@ -38,6 +38,7 @@ from slowstep_probe.data_sets.shared_places import SharedPlaces
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import length_of, looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, sampler_of
+from slowstep_probe.parsed_words import of_the_command
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
@@ -412,8 +413,10 @@ class Survey:
         finally:
             self.weights_seconds += time.monotonic() - began
 
-    def _parsed(self, result: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
-        space, _ = result
+    def _parsed(self, result: Any, parser: argparse.ArgumentParser, args: Any = None, *_: Any, **__: Any) -> None:
+        if not of_the_command(args):
+            return
+        space = result[0]
         for action in parser._actions:
             if action.option_strings and hasattr(space, action.dest):
                 option, value = max(action.option_strings, key=len), getattr(space, action.dest)
