@@ -27,11 +27,22 @@ class Evaluates:
 
     def evaluate(self, eval_dataset: list[int]) -> None:
         self._clock.now += 5.0
+        self.evaluation_loop(eval_dataset)
+
+    def evaluation_loop(self, eval_dataset: list[int]) -> None:
         for number in range(-(-len(eval_dataset) // 2)):
             workers = max(1, self.args.dataloader_num_workers)
             self._clock.now += 0.25 * workers * (number % workers == 0)  # those of all workers come at once
             if self._by_batches:
                 self.prediction_step()
+
+
+class EvaluatesItsOwn(Evaluates):
+    """A Trainer that, like that of sentence-transformers, has an evaluator with data of its own for 30 seconds."""
+
+    def evaluation_loop(self, eval_dataset: list[int]) -> None:
+        super().evaluation_loop(eval_dataset)
+        self._clock.now += 30.0
 
 
 @pytest.mark.parametrize(
@@ -54,6 +65,16 @@ def test_the_set_up_of_an_evaluation_is_told_apart(
 
     assert (done.samples, done.fixed) == (seen, pytest.approx(fixed))
     assert "prediction_step" not in vars(trainer)
+
+
+def test_what_follows_the_loop_over_the_batches_is_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluator of a subclass takes as long for a part of the data as for all of it. The class is as it was."""
+    clock, loop = SimpleNamespace(now=0.0), Evaluates.evaluation_loop
+    monkeypatch.setattr(evaluation_batches, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    done = trainer_events(EvaluatesItsOwn(clock, 0, 1000), ["evaluate"])["evaluate"]()
+
+    assert (done.samples, done.fixed) == (34, pytest.approx(35.0))
+    assert Evaluates.evaluation_loop is loop
 
 
 def test_an_evaluation_that_fails_leaves_nothing_behind() -> None:

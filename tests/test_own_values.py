@@ -359,8 +359,11 @@ def test_a_library_is_not_patched(tmp_path: Path, asked: Any) -> None:
         ("--sizes", {"type": int, "nargs": "+"}, ["--sizes", "3", "4"], [3, 4]),
     ],
 )
-def test_what_a_parser_makes_of_a_value_is_the_value(option: str, how: dict, words: list[str], wanted: Any) -> None:
+def test_what_a_parser_makes_of_a_value_is_the_value(
+    option: str, how: dict, words: list[str], wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A flag that takes away, an object made of a text, several values; and what is told can be sent."""
+    monkeypatch.setattr(sys, "argv", ["train.py", *words])
     seen, patches = OptionValues({f"given[{option}]": wanted}), Patches()
     seen.attach(patches, LateImports())
     try:
@@ -384,8 +387,11 @@ def test_what_a_parser_makes_of_a_value_is_the_value(option: str, how: dict, wor
         ("16 rows", 16),  # made of it, and not put in its place
     ],
 )
-def test_a_number_that_the_program_replaces_is_not_in_effect(now: Any, held: Any) -> None:
+def test_a_number_that_the_program_replaces_is_not_in_effect(
+    now: Any, held: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else both arms would train alike, and a change that was never made would count as one that brings nothing."""
+    monkeypatch.setattr(sys, "argv", ["train.py", "--size", "16"])
     seen, patches = OptionValues({"given[--size]": 16}), Patches()
     seen.attach(patches, LateImports())
     try:
@@ -444,6 +450,19 @@ def test_what_lies_elsewhere_is_not_patched(tmp_path: Path, asked: Any) -> None:
     assert patch(to_patch([change], command), command) == ""
 
 
+def _change_named_after(how: dict[str, Any], words: list[str], before: Any, after: Any) -> Made:
+    """Return a change with the option that a parser given `words` has for it."""
+    seen, patches = OptionValues({}), Patches()
+    seen.attach(patches, LateImports())
+    try:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("-s", "--save-all", **how)
+        parser.parse_args(words)
+    finally:
+        patches.remove()
+    return seen.with_option(Made("a.save_all", "Arguments", before, after, CodePlace(""), "save_all"))
+
+
 @pytest.mark.parametrize(
     ("how", "words", "before", "after", "option", "given"),
     [
@@ -457,20 +476,30 @@ def test_what_lies_elsewhere_is_not_patched(tmp_path: Path, asked: Any) -> None:
     ],
 )
 def test_a_change_names_the_option_that_makes_it(
-    how: dict[str, Any], words: list[str], before: Any, after: Any, option: str, given: Any
+    how: dict[str, Any],
+    words: list[str],
+    before: Any,
+    after: Any,
+    option: str,
+    given: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A flag stands there or does not; any other option is given the value's text, if it had the value before."""
-    seen, patches = OptionValues({}), Patches()
-    seen.attach(patches, LateImports())
-    try:
-        parser = argparse.ArgumentParser()
-        parser.add_argument("-s", "--save-all", **how)
-        parser.parse_args(words)
-    finally:
-        patches.remove()
-    told = seen.with_option(Made("a.save_all", "Arguments", before, after, CodePlace(""), "save_all"))
+    monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    told = _change_named_after(how, words, before, after)
 
     assert (told.option, told.option_value) == (option, given)
+
+
+@pytest.mark.parametrize("command", [[], ["--steps", "5"]])
+def test_a_parser_of_the_programs_own_words_has_no_option_of_the_command(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is given stands in the program, as in `parse_args(["--config", "sft.yaml"])`: no option reaches it."""
+    monkeypatch.setattr(sys, "argv", ["train.py", *command])
+    told = _change_named_after({"type": int}, ["--save-all", "3"], 3, 4)
+
+    assert told.option == ""
 
 
 PROGRAM = """from torch.utils.data import DataLoader

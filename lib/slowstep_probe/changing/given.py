@@ -19,6 +19,7 @@ import torch
 from slowstep_probe.changing.intervention import given_name
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.parsed_words import of_the_command
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import is_started, kind_of
 from slowstep_probe.plain import shown
@@ -119,8 +120,10 @@ class OptionValues:
         for parsed in reversed(self._parsed):
             yield from (parsed.now(one) for one in (option, name) if one in parsed.values)
 
-    def _argparse(self, result: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
-        space, _ = result
+    def _argparse(self, result: Any, parser: argparse.ArgumentParser, args: Any = None, *_: Any, **__: Any) -> None:
+        if not of_the_command(args):
+            return
+        space = result[0]
         values, names = dict(vars(space)), {}
         for action in parser._actions:
             if action.dest in values:

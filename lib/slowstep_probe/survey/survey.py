@@ -25,6 +25,7 @@ from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import length_of, looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, sampler_of
+from slowstep_probe.parsed_words import of_the_command
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.plain import shown
@@ -313,8 +314,10 @@ class Survey:
         finally:
             self.weights_seconds += time.monotonic() - began
 
-    def _parsed(self, result: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
-        space, _ = result
+    def _parsed(self, result: Any, parser: argparse.ArgumentParser, args: Any = None, *_: Any, **__: Any) -> None:
+        if not of_the_command(args):
+            return
+        space = result[0]
         for action in parser._actions:
             if action.option_strings and hasattr(space, action.dest):
                 option, value = max(action.option_strings, key=len), getattr(space, action.dest)
