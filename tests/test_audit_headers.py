@@ -451,3 +451,10 @@ def test_a_third_of_the_epochs_is_known_by_its_names(header: str) -> None:
 def test_another_word_is_no_figure(cell: str) -> None:
     with pytest.raises(SettingsError, match=":3:2: tokens/s: "):
         audit(validate({"name": "own", "reported": {"table": f"run,tokens/s\na,41200\nb,{cell}\n"}}, "own"))
+
+
+def test_memory_that_pytorch_counts_is_read_where_its_unit_stands_there() -> None:
+    """It counts bytes itself."""
+    assert {"memory_allocated_gib": 12} == known("max_memory_allocated (GB)")
+    assert {"memory_reserved_gib": 12} == known("peak reserved memory [GiB]")
+    assert "memory_allocated_gib" not in known("s/it;max_memory_allocated", "1;12884901888")

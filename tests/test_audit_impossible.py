@@ -453,3 +453,32 @@ def test_logs_say_the_flops_of_a_device(line: str, tmp_path: Path) -> None:
     (run,) = audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own")).runs
 
     assert 402.1 == run.given["tflops_per_device"].middle
+
+
+@pytest.mark.parametrize(
+    ("steps", "accused"),
+    [
+        (("160", "120", "118", "99"), "c"),
+        (("160", "120", "94.4", "99"), ""),
+        (("160", "120", "188.8", "99"), ""),  # accumulated, or on two devices
+        (("160", "150", "118", "99"), ""),  # nobody agrees
+    ],
+)
+def test_a_step_of_no_whole_number_of_batches_is_told(steps: tuple[str, ...], accused: str) -> None:
+    """Whosever batch a column may hold, where the other rows agree with it: 678 samples/s × 0.118 s are 80."""
+    rates = (400, 533, 678, 646)
+    rows = "".join(f"{name} workers,64,{s},{rate}\n" for name, s, rate in zip("abcd", steps, rates, strict=True))
+    found = of_table(f"run,batch_size,batch time (ms),samples/s\n{rows}")
+
+    assert [f"{accused} workers"] * bool(accused) == [
+        f.where for f in found.findings if f.kind is FindingKind.ARITHMETIC
+    ]
+
+
+def test_a_cost_is_held_against_the_price_of_a_device_hour() -> None:
+    table = "run,gpus,hours,gpu-hours,price per gpu-hour ($),cost ($)\na,1,38.0,38.0,2.50,95.00\nb,8,5.6,44.8,2.50,{}\n"
+
+    assert {} == told(of_table(table.format("112.00")), FindingKind.ARITHMETIC)
+    assert (
+        "cost is given as 14 and follows as 112" in told(of_table(table.format("14.00")), FindingKind.ARITHMETIC)["b"]
+    )

@@ -334,3 +334,31 @@ def test_a_speed_up_by_packing_is_asked_about(name: str, accused: bool) -> None:
     assert accused is not any(f"Is the speed-up of '{name}' (2.6) one of samples" in text for text in found.questions)
     assert faults(report(table.format(",epoch (h)", ",2.0", f'"{name}"', ",1.0")))
     assert not faults(report(table.format(",epoch (h)", ",2.6", f'"{name}"', ",1.0")))
+
+
+@pytest.mark.parametrize("header", ["% faster", "faster (%)", "faster", "faster than the baseline (%)"])
+@pytest.mark.parametrize(("said", "accused"), [("22.1%", False), ("+22.1%", False), ("18.1%", True)])
+def test_a_percentage_of_how_much_faster_needs_no_sign(header: str, said: str, accused: bool) -> None:
+    """Less than nothing is slower. What is the time that it saves is named."""
+    found = faults(report(f"run,it/s,{header}\na,3.21,\nb,3.92,{said}\nc,3.05,-5.0%\n"))
+
+    assert accused is bool(found)
+    assert all("18 % is the time that it saves" in text for text in found)
+
+
+@pytest.mark.parametrize("header", ["speed vs A10", "Throughput (vs. A10)", "perf relative to A10"])
+def test_a_speed_beside_that_of_another_row_is_a_speed_up(header: str) -> None:
+    assert not faults(report(f"gpu,tokens/s,{header}\nA10,2100,1.0x\nA100,6950,3.3x\n"))
+    assert faults(report(f"gpu,tokens/s,{header}\nA10,2100,1.0x\nA100,6950,5.3x\n"))
+
+
+@pytest.mark.parametrize("header", ["vs. baseline", "Δ vs base", "change (%)", "Δ"])
+def test_a_change_beside_one_figure_is_of_that_one(header: str) -> None:
+    """With its sign. Where several figures are measured, nobody says which of them changed."""
+    speeds = "loader,img/s,{0}{1}\nPIL,1120,{2}\nDALI,2310,{3}{2}\n"
+    times = "loader,s/it,{0}\nPIL,2.0,\nDALI,1.5,{1}\n"
+
+    assert [True, False] == [bool(faults(report(speeds.format(header, "", "", said)))) for said in ("+206%", "+106%")]
+    assert [True, False] == [bool(faults(report(times.format(header, said)))) for said in ("-33%", "-25%")]
+    assert not faults(report(speeds.format(header, ",mem (GiB)", ",3.1", "+206%")))
+    assert not faults(report(speeds.format(f"{header} prev", "", "", "+206%")))

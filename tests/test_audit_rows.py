@@ -135,3 +135,16 @@ def test_padding_that_tokens_may_count_is_still_asked_about() -> None:
     padded = {"dataset": {"max_length": 1024, "padding": "max_length"}}
 
     assert str(report(a, b, {"max_length": 512}, padded, **HALF).claims[0].judgement).startswith("can't")
+
+
+@pytest.mark.parametrize("header", ["non-pad tokens/s", "useful tokens/s", "tokens/s (without padding)"])
+def test_tokens_that_a_column_counts_without_padding_decide(header: str) -> None:
+    """Those beside them may count it, and give way. Where the useful ones of a sample are fewer, text is gone."""
+    table = f"collator,tokens/s,{header},samples/s\npad to 1024,48200,14900,47.1\ndynamic,41300,{{}},114.0\n"
+    claim = {"text": "dynamic padding is slower", "baseline": "pad to 1024", "treatment": "dynamic", "speed_up": "<1"}
+
+    def judged(tokens: str) -> str:
+        reported = {"table": table.format(tokens), "claims": [claim | {"quantity": "tokens_per_second"}]}
+        return str(audit(validate({"name": "own", "reported": reported}, "own")).claims[0].judgement)
+
+    assert ["contradicted", "can't be decided from these figures"] == [judged("36100"), judged("9000")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
@@ -152,10 +154,31 @@ def test_rows_are_called_by_the_words_of_the_first_columns() -> None:
     ],
 )
 def test_commas_are_decimal_points_where_one_can_be_nothing_else(cells: tuple[str, str], read: tuple) -> None:
-    """In a table with semicolons. Points part thousands there."""
-    (run,) = report(f"run;s/it;images/s\na;{cells[0]};{cells[1]}\n").runs
+    """In a table whose cells no commas part. Points part thousands there."""
+    lines = [["run", "s/it", "images/s"], ["a", *cells]]
+    tables = ["".join(f"{sign.join(line)}\n" for line in lines) for sign in (";", "\t")]
+    drawn = "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], ["---"] * 3, lines[1]))
+    turned = f"| run | a |\n|---|---|\n| s/it | {cells[0]} |\n| images/s | **{cells[1]}** |\n"
+    for table in (*tables, drawn, turned):
+        (run,) = report(table).runs
 
-    assert read == (pytest.approx(run.given["seconds_per_step"].middle), run.given["samples_per_second"].middle)
+        assert read == (pytest.approx(run.given["seconds_per_step"].middle), run.given["samples_per_second"].middle)
+
+
+def test_a_list_of_devices_is_no_number_with_a_decimal_comma() -> None:
+    """Else thousands beside it would be a thousandth."""
+    for header in ("CUDA devices", "GPUs"):
+        table = f"| run | {header} | tok/s |\n|---|---|---|\n| a | 0,1 | 12,480 |\n| b | 2,3 | 9,970 |\n"
+        found = _read_or_refused(table)
+
+        assert found is None or [12480, 9970] == [run.given["tokens_per_second"].middle for run in found.runs]
+
+
+def _read_or_refused(table: str) -> Audit | None:
+    try:
+        return report(table)
+    except SettingsError:
+        return None
 
 
 @pytest.mark.parametrize(
@@ -243,3 +266,33 @@ def test_phases_alone_are_read_and_compared_by_nothing() -> None:
         assert [("a", 0.012), ("b", 0.25)] == [(run.label, run.phases["data"].middle) for run in found.runs]
         assert any("How long is a whole step of 'a' and 'b'?" in question for question in found.questions)
         assert [] == compared(found)
+
+
+ALIGNED = {
+    "pandas": "                run  batch_size  sec_per_it\n0          baseline          16       0.412\n"
+    "1               amp          16       0.268\n",
+    "columns": "config        step(ms)   tok/s\n------------------------------\nbaseline      412        39741\n"
+    "amp           268        48347\n",
+    "bars": "config|batch|s/it\nbaseline|16|0.412\namp|16|0.268\n",
+    "jira": "||Config||Step time (ms)||Images/s||\n|baseline|412|604|\n|amp|268|785|\n",
+    "rst": "We measured:\n\n=========  ======  =========\nConfig     Batch   s/iter\n=========  ======  =========\n"
+    "baseline   32      0.412\namp        32      0.268\n=========  ======  =========\n",
+}
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_a_table_of_aligned_columns_is_read_where_a_text_is_no_log(name: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(ALIGNED[name])
+    found = audit(validate({"name": "own", "reported": {"files": [str(tmp_path / "t.txt")]}}, "own"))
+
+    assert {"baseline": 0.412, "amp": 0.268} == seconds(found)
+
+
+@pytest.mark.parametrize(
+    "text", ["a  b\nc  d\n", "the loss  fell\nstep 1  2.3\nstep 2  2.2\n", "x\n", "run  s/it\na  fast\n"]
+)
+def test_another_text_stays_refused_as_a_log(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(text)
+
+    with pytest.raises(SettingsError, match="no bar of tqdm"):
+        audit(validate({"name": "own", "reported": {"files": [str(tmp_path / "t.txt")]}}, "own"))

@@ -181,6 +181,8 @@ def tokens_disagree(a: ReportedRun, b: ReportedRun) -> bool:
     Lengths that differ say why, and so does other padding where no length is known.
     """
     each = [r.solved.known.get("tokens_per_sample") for r in (a, b)]
+    if a.copies and b.copies and not a.copies.meets(b.copies) and a.assumes_samples and b.assumes_samples:
+        return False  # one batch of all devices may be accumulated less often on more of them
     if None in each or a.packed or b.packed or (a.length and b.length and a.length != b.length):
         return False
     if (not a.length and not b.length and padding_differs(a, b)) or lengths_say_why(a, b):

@@ -63,13 +63,19 @@ def _fits(a: ReportedRun, b: ReportedRun, size: Figure) -> Iterator[tuple[int, f
         return abs(math.log(ratio.middle / size.middle))
 
     if gain and gain.bounded and gain.gap(size) <= CONSEQUENCE:
-        yield 0, off(gain), f"'{b.label}' is that beside '{a.label}' {read_by(unit)}"
+        noise = ", and may be no faster at all by the spread of its figures" if _by_spread(a, b, gain) else ""
+        yield 0, off(gain), f"'{b.label}' is that beside '{a.label}' {read_by(unit)}{noise}"
         return
     for quantity in dict.fromkeys((*WORK, *WHOLE)):
         read = read_from(quantity, a, b)
         if read and read.bounded and read.gap(size) <= CONSEQUENCE:
             equal = f", and {read_by(unit)} it is {times(gain.middle)} as fast" if gain and gain.bounded else ""
             yield 1, off(read), f"'{b.label}' is that beside '{a.label}' in {TITLES[quantity]}{equal}"
+
+
+def _by_spread(a: ReportedRun, b: ReportedRun, gain: Figure) -> bool:
+    """Return whether the spread of what was measured allows that neither of two rows is faster."""
+    return (a.with_spread or b.with_spread) and gain.meets(exact(1))
 
 
 def _sizes(claim: str) -> tuple[list[Figure], list[Figure]]:

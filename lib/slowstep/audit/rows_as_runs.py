@@ -155,6 +155,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Rep
         remarks=row.remarks,
         rests_on=row.rests_on,
         with_spread=row.with_spread or (not row.place and any(map(says_spread, row.figures.values()))),
+        without_padding=row.without_padding,
         bases=row.bases,
         left_open=row.questions,
         of_table=row.of_table,

@@ -92,6 +92,8 @@ class ReportedRun:
     """True if a spread, or how often it was measured, stands beside one of its figures."""
     rests_on: Mapping[str, float]
     """The `steps` and the `seconds` that its pace rests on, and the steps that were `planned`, as far as known."""
+    without_padding: bool
+    """True if its tokens count no padding, as their column says."""
     bases: Sequence[str]
     """Ratios to another row that its table does not state for it, as for the row that they are to."""
     left_open: Sequence[str]
@@ -131,11 +133,21 @@ class ReportedRun:
         return self if known is None else replace(self, solved=Solved(known, ()))
 
     @property
+    def assumes_samples(self) -> bool:
+        """Return whether the samples of a step follow from its batch as if nothing were accumulated."""
+        said = self.given.keys() & {"samples_per_step", "samples_per_second", "samples_per_second_per_device"}
+        return self.says_batch and not said and "gradient_accumulation_steps" not in self.settings.training_arguments
+
+    @property
     def counts_text(self) -> bool:
         """Return whether its tokens are those of the samples themselves, without padding."""
         each = self.given.get("tokens_per_sample")
         full = each and self.length and each.meets(exact(self.length))
-        return self.packed or bool(each and not (full and self.settings.dataset.padding == "max_length"))
+        return (
+            self.without_padding
+            or self.packed
+            or bool(each and not (full and self.settings.dataset.padding == "max_length"))
+        )
 
     @property
     def tokens_of_a_sample(self) -> Figure | None:

@@ -166,7 +166,7 @@ def _unlike(run: ReportedRun, said: Figure, references: Sequence[ReportedRun], q
         allowed += [gain for r in references for gain in _after_other_work(r, run)]
     if not gains or any(gain.gap(said) <= CONSEQUENCE for gain in allowed):
         return []
-    reference, gain, unit = gains[0]
+    reference, gain, unit = min(gains, key=lambda one: _unlike_words(one[0], run))
     if quantity == TIME_LEFT:
         text = f"the time is said to {_by(said)}, and by {unit} beside '{reference.label}' it {_by(gain, 's')}"
         if gain.low > 1 and (exact(2) - 1 / said).meets(gain):
@@ -181,6 +181,11 @@ def _unlike(run: ReportedRun, said: Figure, references: Sequence[ReportedRun], q
         if gain.low > 1 and (said - 1).meets(saved):
             text += f"; {percentage(saved.middle)} is the time that it saves"
     return [Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text)]
+
+
+def _unlike_words(a: ReportedRun, b: ReportedRun) -> int:
+    """Return how many columns that were not read say another thing of two rows: the fewer, the nearer a reference."""
+    return sum(b.unknown.get(name) != text for name, text in a.unknown.items())
 
 
 def _as_ratio(run: ReportedRun, quantity: str) -> Figure:

@@ -60,13 +60,18 @@ SAYS_SAMPLES = {"devices", "samples_per_step", "micro_batches_per_step", "tokens
 """Figures that say what makes up a step."""
 
 
+def is_batch_size(header: str) -> bool:
+    """Return whether a header calls a batch size and says not whose it is."""
+    return bool(BATCH_SIZE.fullmatch(_bare(header)) or BATCH.fullmatch(_bare(header)))
+
+
 def with_batches(settings: Settings, rows: Sequence[Row]) -> list[Row]:
     """Return the rows with unclear batch sizes as those of a device, where nothing speaks against that.
 
     They stand in one column that was not read, or else in the names and words of rows.
     """
     names = dict.fromkeys(name for row in rows for name in row.unread)
-    columns = [name for name in names if BATCH_SIZE.fullmatch(_bare(name)) or BATCH.fullmatch(_bare(name))]
+    columns = [name for name in names if is_batch_size(name)]
     sizes = _in_column(rows, columns) if columns else _in_names(rows)
     known = [size for size in sizes if size]
     if not known or _may_be_tokens(known, rows) or not _differ_by_nothing_else(rows, columns):

@@ -36,6 +36,8 @@ class Row:
     them."""
     with_spread: bool = False
     """True if a spread, or how often it was measured, stands beside one of its figures (`2.1 ± 0.05`, `n=3`)."""
+    without_padding: bool = False
+    """True if its tokens count no padding, as the header of their column says."""
     bases: list[str] = field(default_factory=list)
     """Ratios to another row that its table does not state for it (`baseline`, `-`), as for the row that they are to."""
     questions: list[str] = field(default_factory=list)

@@ -13,16 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slowstep.audit.read.aligned_tables import aligned_as_markdown
 from slowstep.audit.read.cells import holds_table
 from slowstep.audit.read.html_tables import as_markdown, holds_html_table, notebook_text
 from slowstep.audit.read.json_files import read_json
+from slowstep.audit.read.latex_tables import holds_latex_table, latex_as_markdown
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, logs_in
 from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
 from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
-from slowstep.audit.read.text_files import boxed, looks_like_table, refuse_no_text
+from slowstep.audit.read.text_files import beginning_of, begins_latex_table, boxed, looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.audit.row_settings import without_overridden
 from slowstep.audit.run import TIMED
@@ -33,7 +35,7 @@ from slowstep.settings.reported import Reported, Row
 __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_state", "rows"]
 
 TABLES = (".csv", ".tsv")
-PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb")
+PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb", ".tex")
 LOGS = (".log", ".txt", ".out", ".err")
 
 OTHER_KINDS = {
@@ -107,13 +109,15 @@ def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
 def _read_page(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     """Return the rows of the tables of a page, or where these have no figures those of its logs, and what it claims.
 
-    HTML is read as Markdown, so that lines are counted in that.
+    HTML and LaTeX are read as Markdown, so that lines are counted in that.
     """
     of_notebook = path.suffix.lower() == ".ipynb"
     text = notebook_text(path) if of_notebook else text_of(path)
     in_html = path.suffix.lower() in (".html", ".htm") or holds_html_table(text)
     text = as_markdown(text) if in_html else text
-    own = not in_html and not of_notebook
+    in_latex = holds_latex_table(text)
+    text = latex_as_markdown(text) if in_latex else text
+    own = not (in_html or in_latex or of_notebook)
     source = str(path) if own else f"{path} (as Markdown)"
     found, refused = [], None
     try:
@@ -154,7 +158,7 @@ def _log_beside_tables(path: Path, columns: dict[str, str]) -> list[dict[str, An
 def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a text file: those of its table, or those of a log beside a box without speeds."""
     if not looks_like_table(path):
-        return read_log(path, columns)
+        return _read_page(path, columns) if begins_latex_table(path) else _log_or_aligned(path, columns)
     try:
         found, refused = read_table(path, columns), None
     except NoFigures as error:
@@ -164,6 +168,17 @@ def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     if refused and not found:
         raise refused
     return found
+
+
+def _log_or_aligned(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of a log, or of the aligned tables of a text that is none; Unreadable says why it is no log."""
+    try:
+        return read_log(path, columns)
+    except Unreadable as refused:
+        with contextlib.suppress(NoFigures):
+            text = aligned_as_markdown(beginning_of(path))  # a log may be of any size
+            return table_rows(text, f"{path} (as Markdown)", columns)
+        raise refused from None
 
 
 def _tried(read: Any, problems: list[str]) -> list[Row]:

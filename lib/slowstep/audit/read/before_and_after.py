@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slowstep.audit.read.cells import Cell
+from slowstep.audit.read.cells import Cell, Table
 from slowstep.audit.read.columns import MEASURED, NOTHING, column, is_number, plain
 from slowstep.audit.run import QUESTIONS
-
-Table = Sequence[Sequence[Cell]]
 
 CHANGE = re.compile(
     r"(?P<arrow>[↑↓⬆⬇]?)\s?[~≈]?\s?(?P<size>(?P<sign>[-+−–]?)\d[\d.,]*\s*(?P<unit>%|[x×]|pp))"

@@ -14,6 +14,9 @@ from slowstep.audit.read.source_text import Unreadable
 Cell = tuple[str, int, int]
 """The text of a cell with its line and column, counted from 1."""
 
+Table = Sequence[Sequence[Cell]]
+"""The lines of a table, of which the first one is its header."""
+
 DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 """The line under the header of a Markdown table; a cell of it has one hyphen at least."""
 
@@ -33,9 +36,20 @@ FAR = 8.0
 """How many times as large as a number with a point one without is at least, if the point may part thousands."""
 
 
+TRACKER_PREFIX = re.compile(
+    r"(?:(?:metrics|params|parameters|config|sys|user_attrs)[./ ]|(?:params|user_attrs)_)+(?=\w)", re.IGNORECASE
+)
+"""The prefix of a header by which a tracker says only what kind of value it logged."""
+
+
+def without_prefix(header: str) -> str:
+    """Return a header without the prefix that a tracker gives it; `train/` may say what was measured, and stays."""
+    return header[found.end() :] if (found := TRACKER_PREFIX.match(header)) else header
+
+
 def bare(header: str) -> str:
     """Return a header in lower case, without the prefix that a tracker gives it."""
-    return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
+    return re.sub(r"^train[./ ]", "", without_prefix(header.lower()))
 
 
 def holds_table(text: str) -> bool:
@@ -47,7 +61,11 @@ def holds_table(text: str) -> bool:
 def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
     """Return the tables of a text that have a header and a row; Unreadable if it is no well-formed CSV."""
     lines, drawn = text.splitlines(), holds_table(text)
-    found = _markdown(lines) if drawn else [_without_title(_csv(text, source))]
+    found = (
+        [with_decimal_points(table, "", source) for table in _markdown(lines)]
+        if drawn
+        else [_without_title(_csv(text, source))]
+    )
     if not drawn and _delimiter(text)[0] == ";":
         _refuse_unclear_points(found[0], source)
     return [table for table in found if len(table) > 1]

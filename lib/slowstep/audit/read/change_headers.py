@@ -13,19 +13,40 @@ SAVED = re.compile(rf"(?:{TIME} (?:saved|savings?|reduction)|(?:saved|savings?|r
 
 TO_ANOTHER = re.compile(r"\b(?:prev(?:ious)?|last|above|before|incremental|each|step)\b|\bΔ")
 SPEED_UP = re.compile(
-    r"(?:(?:cumulative|cum\.?|total|overall|train(?:ing)?|relative|rel\.?|measured|e2e|end-to-end) )*speed[- ]?ups?"
+    r"(?:(?:cumulative|cum\.?|total|overall|train(?:ing)?|throughput|relative|rel\.?|measured|e2e|end-to-end) )*"
+    r"speed[- ]?ups?"
     r"(?: factor)?(?: ?[(\[]?(?:vs\.?|over|to|from|relative to) [^()]{1,30}[)\]]?)?|"
-    r"(?:relative|rel\.?|normali[sz]ed) (?:throughput|speed|performance)"
+    r"(?:relative|rel\.?|normali[sz]ed) (?:throughput|speed|performance)|"
+    r"(?:train(?:ing)? )?(?:throughput|speed|perf(?:ormance)?) ?[(\[]?(?:vs\.?|over|relative to|compared (?:to|with))"
+    r" [^()]{1,30}[)\]]?"
 )
 """How many times as fast a row is as one reference. What says another one in each row is none."""
 
 
-def change_called(header: str) -> str:
-    """Return what a header in lower case says of a row beside another: 'speed_up', 'changed', 'saved', or nothing.
+FASTER = re.compile(r"(?:% )?faster(?: by)?(?: ?[(\[]?(?:vs\.?|than|over) [^()]{1,30}[)\]]?)?")
+"""By how much a row is faster, which a percentage says without a sign."""
 
-    The last two are of a time.
+
+OF_THE_ONE = re.compile(
+    r"(?:% )?(?:(?:δ|delta|change|diff(?:erence)?)\.?|(?:(?:δ|change|diff)\.? )?"
+    r"(?:vs\.?|relative to|compared (?:to|with)|over) [^()]{1,30})(?: ?[(\[]?%[)\]]?)?"
+)
+"""How a row differs from another one, which is of the one thing that a table measures."""
+
+
+def changes_the_one(header: str) -> bool:
+    """Return whether a header in lower case says how rows differ from one of them, and not in what."""
+    return bool(OF_THE_ONE.fullmatch(header)) and not TO_ANOTHER.search(header)
+
+
+def change_called(header: str) -> str:
+    """Return what a header in lower case says of a row beside another, or nothing.
+
+    That is 'speed_up', 'faster', or of a time 'changed' or 'saved'.
     """
     said = re.sub(r"\s*(?:[(\[](?:in )?(?:%|x|×)[)\]]|%)$", "", header.replace("_", " "))
+    if FASTER.fullmatch(said):
+        return "faster"
     if SPEED_UP.fullmatch(said):
         return "" if TO_ANOTHER.search(said) else "speed_up"
     return "changed" if CHANGED.fullmatch(said) else "saved" if SAVED.fullmatch(said) else ""

@@ -47,7 +47,7 @@ def _moment(cell: str) -> float | None:
     if len(text) < len("2025-03-04 10:00") or not text[:4].isdigit():
         return None
     try:
-        found = datetime.fromisoformat(text.replace(",", "."))
+        found = datetime.fromisoformat(text.replace(",", ".").replace("/", "-"))
     except ValueError:
         return None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import html
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
@@ -73,8 +73,24 @@ ALIASES = (
     | {"throughput per gpu (tflop/s/gpu)": "tflops_per_device"}
     | dict.fromkeys(("num epochs", "n epochs", "number of epochs", "# epochs"), "epochs")
     | dict.fromkeys(("$/hour", "$/h", "$/hr", "usd/hour", "usd/h", "price/hour", "price/h"), "price_per_hour")
+    | {
+        f"{price}{per}{device}{join}{hour}": "price_per_device_hour"
+        for price in ("$", "usd", "price", "cost")
+        for per in ("/", " per ", " / ")
+        for device in ("gpu", "device")
+        for join in ("-", " ")
+        for hour in ("hour", "hr", "h")
+    }
 )
 """Headers that name a figure in other words than the kit's."""
+
+IN_A_UNIT = {
+    f"{before}{memory}": f"memory_{kind}_gib"
+    for kind in ("allocated", "reserved")
+    for before in ("", "max ", "peak ")
+    for memory in (kind, f"memory {kind}", f"mem {kind}", f"{kind} memory", f"{kind} mem")
+}
+"""Headers that name a figure if a unit stands behind them: `torch.cuda.max_memory_allocated` counts bytes."""
 
 EACH_STEP = ("data", "forward", "backward", "optimizer")
 """Phases that come once a step, so that a column of seconds can only mean seconds a step. A save's column may not."""
@@ -98,6 +114,15 @@ SHARE = re.compile(
 SET_UP = re.compile(r"\d[^,;]*(?:\bper\b|/)|:\s*\d|^(?:single|one|a)\b")
 """Words in brackets that say how all rows were trained: `img/s (batch 64 per GPU)`, `(nodes: 2)`, `(single node)`."""
 
+WITHOUT_PADDING = re.compile(
+    r"^(?:non[ -]?pad(?:ded|ding)?|useful|real|unpadded)[ _](?=tok)|"
+    r"\s*[(\[](?:without|w/o|excl(?:\.|uding)?|no|non)[ -]?pad(?:ding|ded)?(?: tokens)?[)\]]$"
+)
+"""Words of a header that say that its tokens count no padding."""
+
+OF_TEXT = "text"
+"""What such a column holds as its `unit`."""
+
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
 PERCENT = {"%": 1.0, "percent": 1.0}
@@ -107,6 +132,7 @@ OTHERS = {
     "hfu": PERCENT,
     "cost": MONEY,
     "price_per_hour": {unit + per: 1.0 for unit in MONEY for per in ("", "/h", "/hr", "/hour")},
+    "price_per_device_hour": MONEY,
     "memory_allocated_gib": MEMORY,
     "memory_reserved_gib": MEMORY,
     "memory_used_gib": MEMORY,
@@ -219,7 +245,7 @@ class Column:
     count: float = 1.0
     """The number of things that a time is of, as the header says it: cells may have another unit of time."""
     unit: str = ""
-    """The unit in the header, where it tells more than the scale: a percentage."""
+    """The unit in the header, where it tells more than the scale: a percentage, or OF_TEXT for useful tokens."""
     percentage: str = ""
     """What a percentage without a sign is in a column of speed-ups: 'whole' (100 % is as fast as the base), 'more'
     (0 % is), or empty where its first row does not tell. In a column of times, whether it says by how much they
@@ -236,6 +262,9 @@ def column(header: str, settings: set[str]) -> Column:
     called = _called(text, settings)
     if called:
         return called
+    if WITHOUT_PADDING.search(text):
+        of_tokens = column(WITHOUT_PADDING.sub("", text), settings)
+        return replace(of_tokens, unit=OF_TEXT) if of_tokens.name.startswith("tokens_per_") else of_tokens
     bracketed = _bracketed(text)
     rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
     of_evaluation = any(map(OF_EVALUATION.search, (rest, bracketed)))
@@ -258,6 +287,8 @@ def _called(text: str, settings: set[str]) -> Column | None:
     named = _named(text) or _named(text.removesuffix("(%)").removesuffix("%").rstrip())
     if change := change_called(text):
         in_header = "%" if text.endswith(("%", "%)")) else ""
+        if change == "faster":
+            return Column("stated", "speed_up", unit=in_header or "%" * text.startswith("%"), percentage="more")
         if change != "speed_up":
             return Column("stated", "time_left", unit=in_header, percentage=change)
         return Column("open") if in_header else Column("stated", "speed_up")
@@ -277,8 +308,9 @@ def _with_unit(text: str, bracketed: str, rest: str, words: list[str]) -> Column
     unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
     if unit:
         return Column("figure", unit.quantity, unit.scale, unit.inverted, count=unit.count)
-    units = OTHERS.get(_named(rest), {})
-    return Column("figure", _named(rest), units[bracketed], unit=bracketed) if bracketed in units else None
+    name = _named(rest) or IN_A_UNIT.get(rest.replace("_", " "), "")
+    units = OTHERS.get(name, {})
+    return Column("figure", name, units[bracketed], unit=bracketed) if bracketed in units else None
 
 
 def _timed_thing(bracketed: str, rest: str, words: list[str]) -> Column | None:
@@ -405,7 +437,8 @@ def _with_one_unit(text: str) -> str:
 def is_number(cell: str) -> bool:
     """Return whether a cell holds a number, with a unit or without."""
     text = CURRENCY.sub("", plain(cell))
-    return bool(text) and bool(CELL.match(text))
+    found = CELL.match(text)
+    return bool(text and found) and not found[2].startswith(("-", "_"))  # `8-bit` is a word
 
 
 def _scale(held: Column, tail: str, unit: Unit | None) -> float:

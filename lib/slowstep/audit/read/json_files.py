@@ -20,6 +20,9 @@ from slowstep.text.sentences import capitalised
 OF_NO_MEANING = {"metrics", "results", "result", "config", "params", "parameters", "args", "settings", "performance"}
 """Names of nested objects that change nothing about what they hold."""
 
+OF_MLFLOW = ("info", "data")
+"""The parts of a run as MLflow's server answers."""
+
 OF_A_PART = re.compile(
     r"train(?:ing)?|eval(?:uation)?|val(?:idation)?|test|model|warm-?_?up|system|hardware", re.IGNORECASE
 )
@@ -37,12 +40,14 @@ def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """
     if path.suffix.lower() == ".json":
         try:
-            held = json.loads(text_of(path), parse_float=str, parse_int=str)
+            held = _with_named_values(json.loads(text_of(path), parse_float=str, parse_int=str))
         except (ValueError, RecursionError):
             held = None
+        if isinstance(held, dict) and len(held) == 1 and (inside := next(iter(held.values()))) and _are_objects(inside):
+            held = inside  # the one list that an answer of a server holds
         if isinstance(held, dict) and len(held) > 1 and all(isinstance(each, dict) for each in held.values()):
             held = _rows_by_name(held, path.stem)
-        if not (held and isinstance(held, list) and all(isinstance(each, dict) for each in held)):
+        if not (held and _are_objects(held)):
             return [read_trainer_state(path)]
         objects = [(each, 1) for each in held]
     else:
@@ -61,6 +66,28 @@ def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
     but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
     raise Unreadable(str(path), 1, 1, f"no name of its objects is a figure, such as seconds_per_step{but}{asked}")
+
+
+def _are_objects(held: Any) -> bool:
+    return isinstance(held, list) and all(isinstance(each, dict) for each in held)
+
+
+def _with_named_values(held: Any) -> Any:
+    """Return what JSON holds with lists of `key` and `value` as objects, and with MLflow's runs as one object each.
+
+    A list that says one key several times is a history, and stays.
+    """
+    if isinstance(held, dict):
+        each = {name: _with_named_values(value) for name, value in held.items()}
+        parts = [each.get(name) for name in OF_MLFLOW]
+        return {**parts[0], **parts[1]} if all(isinstance(part, dict) for part in parts) else each
+    if not isinstance(held, list):
+        return held
+    pairs = [each for each in held if isinstance(each, dict) and {"key", "value"} <= each.keys()]
+    keys = [str(each["key"]) for each in pairs]
+    if held and len(pairs) == len(held) and len({*keys}) == len(keys):
+        return dict(zip(keys, (each["value"] for each in pairs), strict=True))
+    return [_with_named_values(each) for each in held]
 
 
 def _object(line: str, line_number: int, path: Path) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from slowstep.audit.figures import parse
-from slowstep.audit.read.cells import Cell, bare, by_column
+from slowstep.audit.read.cells import Cell, bare, by_column, without_prefix
 from slowstep.audit.read.clocks import passed_in
 from slowstep.audit.read.columns import (
     MEASURED,
@@ -19,12 +19,11 @@ from slowstep.audit.read.columns import (
     plain,
     setting_called,
 )
+from slowstep.audit.read.columns_beside import by_those_beside, ignored
 from slowstep.audit.read.device_cells import of_devices
-from slowstep.audit.read.few_steps import STATISTIC
 from slowstep.audit.read.source_text import NoFigures, Unreadable
 from slowstep.audit.read.stated_cells import with_percentages
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.unit_grammar import TIMES
 from slowstep.audit.read.unknown_columns import UNSET
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, TIMED
@@ -53,10 +52,6 @@ SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 BARE_STEP = re.compile(r"step ?[(\[][^)\]]+[)\]]|step[ _](?:ms|s)", re.IGNORECASE)
 """A header `step (ms)`, which may be that of the optimizer beside columns of passes."""
 
-STATISTIC_BEHIND = re.compile(r"(?P<before>.*\w[)\]]?)[ _](?:avg|average|mean|med|median|max|std|p\d\d)")
-MINIMUM = re.compile(r"(?P<before>.*\w[)\]]?)(?:[ _]min| ?[(\[]min[)\]])")
-"""Headers of statistics. Beside `iter avg`, `iter min` is a minimum; by itself it would be minutes."""
-
 PATH_OF_TRAINING = re.compile(
     r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
 )
@@ -79,7 +74,7 @@ def by_headers_and_cells(
     held = [_of_whole_numbers(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     held = [with_percentages(one, cells) for one, cells in zip(held, texts, strict=True)]
     held = [_of_one_thing(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
-    return _without_minima(held, names)
+    return by_those_beside(held, names, texts)
 
 
 def _of_one_thing(one: Column, name: str, cells: Sequence[str]) -> Column:
@@ -88,27 +83,6 @@ def _of_one_thing(one: Column, name: str, cells: Sequence[str]) -> Column:
     said = [text for text in cells if plain(text).lower() not in NOTHING]
     is_thing = one.kind == "open" and name in ("epoch", "step")
     return timed if is_thing and said and all(_seconds(text, timed) is not None for text in said) else one
-
-
-def _without_minima(held: Sequence[Column], names: Sequence[str]) -> list[Column]:
-    """Return the columns with minima, which stand beside another statistic of the same, as ones that nobody read."""
-    each = [STATISTIC.fullmatch(name) or STATISTIC_BEHIND.fullmatch(name) for name in names]
-    stems = {_without_units(found["before"]) for found in each if found}
-    minima = [MINIMUM.fullmatch(name) for name in names]
-    return [
-        Column("open") if found and _without_units(found["before"]) in stems else one
-        for found, one in zip(minima, held, strict=True)
-    ]
-
-
-def _without_units(name: str) -> str:
-    """Return a header without units of time and brackets, so that `step time ms` and `step time` are the same."""
-    return " ".join(word for word in re.split(r"[\s_()\[\]]+", name) if word and word not in TIMES)
-
-
-def ignored(held: Sequence[Column], left_out: Collection[int]) -> list[Column]:
-    """Return the columns with those at the places `left_out` as ignored ones."""
-    return [Column("ignored") if i in left_out else one for i, one in enumerate(held)]
 
 
 def named_once(held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[Column]:
@@ -205,6 +179,8 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
     name = bare(plain(text))
     if said is not None or not export:
         known = column(TRAINER.get(plain(text).lower(), text), KEYS)
+        if known.kind == "open" and (own := without_prefix(text)) != text:
+            text, known = own, column(TRAINER.get(own.lower(), own), KEYS)
         if said is not None and known.kind == "open":
             known = column(TRAINER.get(name, name), KEYS)
         if known.kind == "open" and PATH_OF_TRAINING.match(text):

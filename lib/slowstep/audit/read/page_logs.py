@@ -14,7 +14,7 @@ from typing import Any
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.source_text import Unreadable
 
-FENCE = re.compile(r"\s{0,3}(?P<fence>`{3,}|~{3,})")
+FENCE_LINE = re.compile(r"\s{0,3}(?P<fence>`{3,}|~{3,})")
 """The first and the last line of a block within a Markdown text."""
 
 MARKS = re.compile(r"[#*_`>:]+")
@@ -44,7 +44,7 @@ def fenced_blocks(text: str) -> list[Block]:
     found: list[Block] = []
     at = 0
     while at < len(lines):
-        fence = FENCE.match(lines[at])
+        fence = FENCE_LINE.match(lines[at])
         if fence:
             inside = list(takewhile(lambda line, end=fence["fence"]: line.strip() != end, lines[at + 1 :]))
             found.append(Block(_name_above(lines[:at]), "\n".join(inside)))
@@ -79,4 +79,4 @@ def _name_above(lines: Sequence[str]) -> str:
     """Return the words of the last line above a block; empty for a line that is none of its name."""
     last = next((line for line in reversed(lines) if line.strip()), "")
     name = MARKS.sub("", last).strip()
-    return name if len(name) <= LONGEST and not FENCE.match(last) and not name.endswith((".", "?", "!")) else ""
+    return name if len(name) <= LONGEST and not FENCE_LINE.match(last) and not name.endswith((".", "?", "!")) else ""

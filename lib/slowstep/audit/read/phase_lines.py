@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from slowstep.audit.read.before_and_after import are_changes
-from slowstep.audit.read.cells import Cell
+from slowstep.audit.read.cells import Table
 from slowstep.audit.read.columns import TIMED_WORDS, plain
 from slowstep.audit.read.unit_grammar import TIMES
-
-Table = Sequence[Sequence[Cell]]
 
 BEHIND = r"(?: (?:time|pass|step|wait(?:ing)?|load(?:ing|er)?|fetch(?:ing)?|stall|update))*"
 PHASES = {

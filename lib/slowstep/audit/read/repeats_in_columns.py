@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from slowstep.audit.read.cells import Cell
+from slowstep.audit.read.cells import Table
 from slowstep.audit.read.columns import LABELS, MEASURED, column, plain
-
-Table = Sequence[Sequence[Cell]]
 
 WHICH = r"(?:run|rep(?:eat|etition)?|trial|seed|try|attempt)s?[ _]?#?\d{1,6}"
 FIRST = re.compile(rf"{WHICH}[\s:,-]*(?P<what>\S.*)", re.IGNORECASE)

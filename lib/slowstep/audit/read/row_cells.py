@@ -11,7 +11,16 @@ from typing import Any
 from slowstep.audit.figures import COMMA, parse, says_spread
 from slowstep.audit.micro_batches import OF_STEPS, step_word
 from slowstep.audit.read.cells import Cell
-from slowstep.audit.read.columns import MEASURED, NOTHING, ONLY_OUT_OF_MEMORY, OUT_OF_MEMORY, Column, figure, plain
+from slowstep.audit.read.columns import (
+    MEASURED,
+    NOTHING,
+    OF_TEXT,
+    ONLY_OUT_OF_MEMORY,
+    OUT_OF_MEMORY,
+    Column,
+    figure,
+    plain,
+)
 from slowstep.audit.read.device_cells import counted_devices
 from slowstep.audit.read.measures import number
 from slowstep.audit.read.source_text import Unreadable
@@ -61,6 +70,7 @@ class _RowSoFar:
     sizes: dict[str, str] = field(default_factory=dict)
     """Numbers with decimals that may be settings, by column."""
     with_spread: bool = False
+    without_padding: bool = False
     word: str = ""
     """What the table calls a step, where it says how many or how long they are."""
     failed: bool = False
@@ -84,6 +94,7 @@ class _RowSoFar:
             found = self._take_value(text, held)
         except ValueError as error:
             raise Unreadable(self.source, line, at, f"{name or 'this column'}: {error}") from None
+        self.without_padding |= bool(found) and held.unit == OF_TEXT
         if found and found[0] in OF_STEPS:
             self.word = step_word(f"{name} {plain(text)}")
         if found and held.kind == "setting":
@@ -137,6 +148,7 @@ class _RowSoFar:
             "told": self.told,
             "sizes": self.sizes,
             "with_spread": self.with_spread,
+            "without_padding": self.without_padding,
             "step_word": self.word,
             # a remark on a row that was measured is of another one
             "out_of_memory": self.failed or (self.remarked and not self.figures),

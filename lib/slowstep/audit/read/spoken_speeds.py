@@ -18,8 +18,9 @@ from slowstep.audit.relations import TITLES
 COUNTER = re.compile(r"((?:iter|iteration|it|step|epoch|ep|batch)[-_ ]?)\d+", re.IGNORECASE)
 """A name that only counts: `iter12`. Another number in a name may be that of one of several things."""
 
-BAR_WITH_TOTAL = re.compile(r"\bClass\s+Images\b|\d/\d+(?:\.\d+)?[kMGT]? \[\d")
-"""A bar with a total, which says by its name what it is, and the columns of a validation."""
+BAR_WITH_TOTAL = re.compile(r"\bClass\s+Images\b|\d/\d+(?:\.\d+)?[kMGT]? \[\d(?![^,\]]{0,40},\s?[A-Za-z_]\w{0,40}=)")
+"""A bar with a total, which says by its name what it is, and the columns of a validation. One without a pace of its own
+may say it in words: `10/1000 [00:42<1:10:12, loss=10.2, train_step_timing in s=4.21]`."""
 
 HINT = re.compile(
     r"\d ?[a-zµ]{1,12} ?(?:/|per\b)|[a-z] ?/ ?(?:s|sec|second|h|it|iter|step|sample|token|batch|epoch|img|image)s?\b|"

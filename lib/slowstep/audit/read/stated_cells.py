@@ -33,7 +33,8 @@ def with_percentages(held: Column, cells: Sequence[str]) -> Column:
     if held.kind != "stated" or held.name != "speed_up":
         return held
     first = next((text for text in map(_said, cells) if text.lower() not in NOTHING), "")
-    return replace(held, percentage=next((what for pattern, what in FIRST if pattern.fullmatch(first)), ""))
+    told = next((what for pattern, what in FIRST if pattern.fullmatch(first)), "")
+    return replace(held, percentage=told or held.percentage)
 
 
 def stated(cell: str, held: Column) -> tuple[str, str] | None:
@@ -55,7 +56,7 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
         return None if sign or unit in ("x", "×") else (held.name, about + number + (unit or ""))
     if held.name == "time_left":
         return _time_left(about, sign, number, unit or held.unit, held)
-    if unit == "%":
+    if (unit or held.unit) == "%":
         share = Decimal(sign + number) / 100
         if sign or (word or "").lower() == "faster" or held.percentage == "more":
             return held.name, f"{about}{1 + share}"

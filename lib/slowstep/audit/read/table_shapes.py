@@ -1,12 +1,13 @@
-"""Tables of other shapes, turned into one row a run: a chart's export, figures in lines, units below the header.
+"""Tables of other shapes, turned into one row a run: a chart's export, figures in lines, cells behind the last column.
 
-Changes beside what changed stand in `before_and_after.py`, and phases in lines in `phase_lines.py`.
+Each other shape has a module: changes beside what changed (`before_and_after.py`), phases in lines (`phase_lines.py`),
+headings of rows (`group_lines.py`), two lines of headers (`header_lines.py`), repeats (`repeats_in_columns.py`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from slowstep.audit.read.before_and_after import (
     are_changes,
@@ -15,14 +16,13 @@ from slowstep.audit.read.before_and_after import (
     with_changes_apart,
     with_stated,
 )
-from slowstep.audit.read.cells import Cell, bare
-from slowstep.audit.read.columns import NOTHING, OTHERS, OUT_OF_MEMORY, column, is_number, plain
+from slowstep.audit.read.cells import Table, bare
+from slowstep.audit.read.columns import NOTHING, OUT_OF_MEMORY, column, is_number, plain
 from slowstep.audit.read.courses import POSITIONS
+from slowstep.audit.read.group_lines import with_groups_named
+from slowstep.audit.read.header_lines import with_one_header
 from slowstep.audit.read.phase_lines import with_phases_named
 from slowstep.audit.read.repeats_in_columns import with_repeats_in_rows
-from slowstep.audit.read.unit_grammar import TIMES, ratio
-
-Table = Sequence[Sequence[Cell]]
 
 CHART = re.compile(r"(?P<run>.+?) - (?P<metric>.+?)(?P<end>__(?:MIN|MAX))?")
 """A header of the export of one of W&B's charts: the run, the metric, and whether it is an end of a smoothed range."""
@@ -36,7 +36,7 @@ def reshaped(table: Table, given: Mapping[str, str]) -> Table:
     table = _without_empty_ends(table)
     if any(plain(cell[0]) in given for cell in table[0]):
         return table
-    table = with_repeats_in_rows(_with_units(table))
+    table = with_repeats_in_rows(with_one_header(with_groups_named(table)))
     table = with_arrows_apart(_transposed(with_phases_named(table)))
     return _of_chart(with_changes_apart(table))
 
@@ -46,20 +46,6 @@ def _without_empty_ends(table: Table) -> Table:
     header, *body = table
     wide = len(header)
     return [header, *(r[:wide] if len(r) > wide and not any(c[0].strip() for c in r[wide:]) else r for r in body)]
-
-
-def _with_units(table: Table) -> Table:
-    """Return the table with units that stand in the row below the header as a part of it."""
-    header, *body = table
-    units = [plain(cell[0]) for cell in body[0]] if len(body) > 1 else []
-    if not any(units) or len(units) != len(header) or not all(_is_unit(unit) for unit in units if unit):
-        return table
-    return [[(f"{n} ({u})" if u else n, *place) for (n, *place), u in zip(header, units, strict=True)], *body[1:]]
-
-
-def _is_unit(text: str) -> bool:
-    said = text.strip("()[]").lower()
-    return said in TIMES or ratio(said) is not None or any(said in units for units in OTHERS.values())
 
 
 def _transposed(table: Table) -> Table:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import parse
+from slowstep.audit.read.captions import with_units_of_captions
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time
 from slowstep.audit.read.columns import MEASURED, NOTHING, Column, figure, is_number, plain
+from slowstep.audit.read.columns_beside import ignored
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
@@ -27,7 +29,6 @@ from slowstep.audit.read.headings import headings_of, is_of_inference
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
     elapsed_in,
-    ignored,
     named_by_ids,
     named_once,
     with_optimizer,
@@ -40,7 +41,7 @@ from slowstep.audit.read.stated_cells import odd_ratios
 from slowstep.audit.read.step_counts import other_steps, steps_along
 from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
-from slowstep.audit.read.unknown_columns import is_word
+from slowstep.audit.read.unknown_columns import is_no_speed, is_word
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import TIMED
 from slowstep.text.sentences import capitalised
@@ -78,7 +79,7 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
     tables = tables_in(text, source)
     if not tables:
         raise NoFigures(source, 1, 1, "holds no table with a header and a row")
-    of_runs = [table for table in tables if not are_parts(table[0])]
+    of_runs = with_units_of_captions([table for table in tables if not are_parts(table[0])], text, columns or {})
     if not of_runs:
         why = "its rows are parts of a run, with how often each was called: write the time of a whole step as a row"
         raise NoFigures(source, tables[0][0][0][1], 1, why)
@@ -125,11 +126,28 @@ def rows_of(
     kept = [i for i, rows in enumerate(each) if any(_says_something(row) for row in rows)]
     other = [i for i in kept if i < len(headings) and is_of_inference(headings[i])]
     trained = [i for i in kept if i not in other] or kept
-    found = [row for i in trained or range(len(each)) for row in each[i]]
+    by_table = [(headings[i] if i < len(headings) else "", each[i]) for i in trained or range(len(each))]
+    found = _told_apart_by_headings(by_table)
     if len(trained) < len(kept) and found:
         asked = [f"The table below the heading '{headings[i]}' is left out: is it of training?" for i in other]
         found[0] |= {"of_table": [*found[0].get("of_table", []), *asked]}
     return found
+
+
+def _told_apart_by_headings(tables: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """Return the rows of all tables. One whose name stands in several of them has its table's heading in its name.
+
+    That is where each of the tables has a heading of its own.
+    """
+    counts = Counter(label for _, rows in tables for label in {row["label"] for row in rows})
+    headings = [heading for heading, _ in tables]
+    if not all(headings) or len({*headings}) < len(headings):
+        return [row for _, rows in tables for row in rows]
+    return [
+        row | {"label": shortened(f"{row['label']} ({heading})")} if counts[row["label"]] > 1 else row
+        for heading, rows in tables
+        for row in rows
+    ]
 
 
 def _says_something(row: Mapping[str, Any]) -> bool:
@@ -164,7 +182,10 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
-        if one.kind == "open" and i not in unclear and any(_is_unread(cells[i][0], one) for cells in body)
+        if one.kind == "open"
+        and i not in unclear
+        and any(_is_unread(cells[i][0], one) for cells in body)
+        and not is_no_speed(plain(header[i][0]))
     ]
     if counters:
         times = next(iter((clocks or elapsed).values()), [None] * len(found))

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from slowstep.audit.read.cells import BORDER, DIVIDER
+from slowstep.audit.read.latex_tables import holds_latex_table
 from slowstep.audit.read.source_text import Unreadable, encoding_of
 
 BEGINNING = 1 << 16
@@ -21,7 +22,8 @@ LOG_LINE = re.compile(r"\r|\d+/\d+ \[|train_runtime")
 DIGITS = re.compile(r"\d+")
 
 
-def _beginning(path: Path) -> str:
+def beginning_of(path: Path) -> str:
+    """Return the beginning of a file as text; Unreadable if it can't be read. Bytes that are no text are replaced."""
     try:
         with path.open("rb") as file:
             content = file.read(BEGINNING)
@@ -32,11 +34,16 @@ def _beginning(path: Path) -> str:
 
 def refuse_no_text(path: Path) -> None:
     """Raise Unreadable if a file is empty, or holds bytes that are no text."""
-    text = _beginning(path)
+    text = beginning_of(path)
     if not text.strip():
         raise Unreadable(str(path), 1, 1, "is empty")
     if text.count("\0") + text.count("\ufffd") > max(1, FEW * len(text)) and "\0" in text:
         raise Unreadable(str(path), 1, 1, "is no text: is it another file, or UTF-16 without a byte order mark?")
+
+
+def begins_latex_table(path: Path) -> bool:
+    """Return whether a file has a LaTeX table in its beginning."""
+    return holds_latex_table(beginning_of(path))
 
 
 def looks_like_table(path: Path) -> bool:
@@ -44,7 +51,7 @@ def looks_like_table(path: Path) -> bool:
 
     A log may have tabs, too. Its first line has numbers, or begins like others: with a level, or a time.
     """
-    text = _beginning(path).replace("\r\n", "\n")
+    text = beginning_of(path).replace("\r\n", "\n")
     if LOG_LINE.search(text):
         return False
     lines = [line for line in text.split("\n")[:-1] or [text] if line.strip()]
@@ -59,5 +66,5 @@ def looks_like_table(path: Path) -> bool:
 
 def boxed(path: Path) -> bool:
     """Return whether the tables of a file are drawn as boxes, so that a log may stand beside them."""
-    dividers = [line for line in _beginning(path).split("\n") if DIVIDER.match(line) or BORDER.match(line)]
+    dividers = [line for line in beginning_of(path).split("\n") if DIVIDER.match(line) or BORDER.match(line)]
     return bool(dividers) and all(line.lstrip().startswith(("|", "+")) for line in dividers)

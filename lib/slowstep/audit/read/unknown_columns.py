@@ -31,7 +31,7 @@ MEASURED_BESIDE = re.compile(
     r"folds?|speed(?:s|ups?)?|faster|slower|gains?|diff(?:s|erences?)?|relative|improve\w*|overheads?|ratios?|savings?|"
     r"verdict|results?|conclusions?|findings?|observ\w*|summary|descr\w*|reasons?|why|(?:gpu|cpu)?util(?:i[sz]ation)?|"
     r"peak|allocated|hours?|seen|processed|retries|ooms?|warnings|runs|reps?|replicat\w*|round)\b|"
-    r"^rank$|^#$|^no\.?$|^vs|\breserved \(?(?:mem|[gm]i?b)|\bmax\b.*\b[gm]i?b\b|\bw\b(?!/)|[%Δ$€]|"
+    r"^rank$|^#$|^no\.?$|^number$|^vs|\breserved \(?(?:mem|[gm]i?b)|\bmax\b.*\b[gm]i?b\b|\bw\b(?!/)|[%Δ$€]|"
     r"\brun (?:#|no\b|number)|\bp\d\d\b|\bstd(?:ev|dev)?\b",
     re.IGNORECASE,
 )
@@ -91,6 +91,14 @@ SIZE_OF_A_MODEL = re.compile(
     re.IGNORECASE,
 )
 """Headers below which `125m` is a size in millions and no time."""
+
+LEARNED = re.compile(
+    r"(?:(?:train(?:ing)?|eval|val(?:id(?:ation)?)?|test|final|best|mean|avg|ep|lm|cls|box|dfl) )*"
+    r"(?:\w*loss|acc(?:uracy)?|ppl|perplexity|f1|rewards?|rew mean|score|lr|learning rate|grad norm)"
+    r"(?: (?:total|mean|avg))?",
+    re.IGNORECASE,
+)
+"""Headers of what a model learned, and of what it learned by. Nobody needs to be asked what they hold."""
 
 VERSION = re.compile(r"(?!(?:19|20)\d\d\b)\d+(?:\.(?!(?:19|20)\d\d\b)\d+){1,2}")
 """The version of a program. Four parts are an address, and those with a year are a date."""
@@ -167,6 +175,13 @@ def _in_a_unit(header: str) -> bool:
         return False
     rate, time = found["rate"], found["time"]
     return (not rate or rate.lower() in TIMES) and (not time or time in TIMES.keys() - {"m", "h", "d"})  # `size (m)`
+
+
+@functools.lru_cache(maxsize=4096)
+def is_no_speed(header: str) -> bool:
+    """Return whether a header says that its numbers are the size of a model, or what it learned."""
+    words = re.sub(r"[\s./-]+", " ", WORD.sub(" ", header)).strip()
+    return bool(SIZE_OF_A_MODEL.search(words) or LEARNED.fullmatch(words))
 
 
 def is_word(text: str) -> bool:

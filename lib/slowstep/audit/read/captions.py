@@ -1,0 +1,91 @@
+"""Tables of one figure for each row and column, whose unit stands in their corner or in the text above them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from slowstep.audit.read.cells import Cell, Table
+from slowstep.audit.read.columns import MEASURED, NOTHING, OUT_OF_MEMORY, column, is_number, plain
+from slowstep.audit.run import TIMED
+
+NAMES = "column"
+"""The header of the column into which the names of columns are turned, where the corner does not call them."""
+
+CORNER = re.compile(r"(?P<rows>[^\\/]{1,40}?)\s*\\+\s*(?P<columns>[^\\/]{1,40})")
+"""A corner that calls what stands below it and beside it: `Seq len \\ Micro batch`."""
+
+PART = re.compile(r"[,.;:](?=\s|$)|[()\[\]]|\s[-–—]\s")
+"""What parts the statements of a caption: `Table 3: Step time in ms (batch 16), lower is better`."""
+
+LINES = 3
+"""The lines above a table that may be its caption."""
+
+LONGEST = 200
+"""The most characters of such a line."""
+
+
+def with_units_of_captions(tables: Sequence[Table], text: str, given: Mapping[str, str]) -> list[Table]:
+    """Return the tables, and those of one figure with a row for each of their cells and its unit in the header.
+
+    Headers that are `given` a meaning leave a table as it is.
+    """
+    lines = text.splitlines()
+    return [
+        table if any(plain(cell[0]) in given for cell in table[0]) else _with_unit(table, lines[: table[0][0][1] - 1])
+        for table in tables
+    ]
+
+
+def _with_unit(table: Table, above: Sequence[str]) -> Table:
+    header, *body = table
+    if len(header) < 3 or any(len(row) != len(header) for row in body) or not _is_of_one_figure(header, body):
+        return table
+    (name, *place), *names = header
+    units, corner = _units(plain(name)) or _units_above(above), CORNER.fullmatch(plain(name))
+    if len(units) != 1:
+        return table
+    unit = next(iter(units.values()))
+    rows, columns = (corner["rows"], corner["columns"]) if corner else ("" if unit == plain(name) else name, NAMES)
+    found = [[(rows, *place), (columns, *place), (unit, *place)]]
+    for row in body:
+        for (own, *_), cell in zip(names, row[1:], strict=True):
+            found.append([row[0], (own, *row[0][1:]), cell])
+    return found
+
+
+def _is_of_one_figure(header: Sequence[Cell], body: Table) -> bool:
+    """Return whether all cells are bare numbers, or say that there is none, below headers and beside names of words."""
+    by_number = bool(CORNER.fullmatch(plain(header[0][0])))
+    named = [plain(cell[0]) for cell in (*header[1:], *(row[0] for row in body))]
+    cells = [plain(text) for row in body for text, *_ in row[1:]]
+    numbers = [text for text in cells if is_number(text)]
+    others = [text for text in cells if text not in numbers]
+    return (
+        all(name and column(name, set()).kind == "open" and (by_number or not is_number(name)) for name in named)
+        and len(numbers) > 1
+        and all(re.fullmatch(r"[~≈]?\s?[\d.,]+(?:\s*(?:±|\+/-)\s*[\d.,]+)?\s*[kKMB]?", text) for text in numbers)
+        and all(text.lower() in NOTHING or OUT_OF_MEMORY.search(text) for text in others)
+    )
+
+
+def _units(text: str) -> dict[tuple[str, float], str]:
+    """Return the speeds and times that parts of a text name, each by its quantity and size with the words."""
+    parts = [" ".join(part.split()) for part in PART.split(text)]
+    held = [(part, column(part, set())) for part in parts if part]
+    return {
+        (one.name, one.scale): part
+        for part, one in held
+        if one.kind in MEASURED and one.kind != "timed" and (one.kind == "phase" or one.name.startswith(TIMED))
+    }
+
+
+def _units_above(lines: Sequence[str]) -> dict[tuple[str, float], str]:
+    """Return the units in the last lines of text above a table that name some; those of another table end them."""
+    near = [line for line in reversed(lines) if line.strip()][:LINES]
+    for line in near:
+        if "|" in line:
+            return {}
+        if len(line) < LONGEST and (units := _units(plain(re.sub(r"^[#>\s]+", "", line)))):
+            return units
+    return {}
