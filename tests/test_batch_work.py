@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from torch import nn
 
 from slowstep_probe.measured import Work
 from slowstep_probe.probe.batch_work import UNKNOWN, count, count_inputs, total
@@ -106,6 +107,20 @@ def test_what_was_drawn_for_a_batch_are_its_examples(batch: object, drawn: Examp
 def test_the_arguments_of_a_model_are_no_list_of_examples() -> None:
     assert count_inputs((SOURCES, TARGETS_OF_THEM, TARGETS_OF_THEM), {}).samples == 21
     assert count_inputs(([torch.zeros(n) for n in (7, 5, 9)],), {}).samples == 3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "samples"),
+    [
+        (torch.zeros(7, 4, 5), 4),
+        (nn.utils.rnn.pack_sequence([torch.zeros(n, 5) for n in (7, 4, 2)]), 3),
+    ],
+    ids=["padded", "packed"],
+)
+def test_sequences_may_come_length_first(inputs: object, samples: int) -> None:
+    """A recurrent module that is the whole model is called with (length, batch, width) unless it says otherwise."""
+    assert count_inputs((inputs,), {}, nn.LSTM(5, 3)).samples == samples
+    assert count_inputs((torch.zeros(7, 4, 5),), {}, nn.LSTM(5, 3, batch_first=True)).samples == 7
 
 
 def test_nothing_is_read_of_a_batch_on_a_device_while_it_is_trained_on() -> None:

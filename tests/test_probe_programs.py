@@ -408,6 +408,25 @@ def test_weights_may_be_updated_within_the_backward_pass() -> None:
     assert (found.steps.micro_batches, found.position) == (1, 30 * BATCH)
 
 
+def test_an_optimizer_for_each_weight_makes_one_step_where_no_module_is_called() -> None:
+    """Functions over bare weights have nothing that begins a step, and each weight has an optimizer (Pyro's SVI)."""
+    clock = HandClock()
+    weights = [nn.Parameter(torch.ones(2)) for _ in range(3)]
+    optimizers = [torch.optim.SGD([weight], lr=0.01) for weight in weights]
+
+    def train() -> None:
+        while True:
+            clock.pass_second()
+            sum(weight.square().sum() for weight in weights).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+
+    found = record(train, 6, clock).block
+
+    assert found.step_seconds == [1.0] * 6
+
+
 def test_what_is_recorded_to_be_run_later_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mark would become a part of what a CUDA graph runs, and a wait would break the recording off."""
     model = nn.Linear(3, 1)

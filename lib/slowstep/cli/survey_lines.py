@@ -156,7 +156,9 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         return
     times = sorted(told["step_seconds"])
     middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
-    parts = f", {told['micro_batches']} micro-batches each" if told["micro_batches"] > 1 else ""
+    passes = told["micro_batches"]
+    of = "micro-batches" if told.get("batches") == passes else "backward passes"  # several losses of a batch are none
+    parts = f", {passes} {of} each" if passes > 1 else ""
     longest = f", the longest {duration(times[-1])}" if times[-1] > OF_ALL_STEPS * whole else ""
     yield (
         "step",

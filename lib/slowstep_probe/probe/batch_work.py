@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 from slowstep_probe.measured import Work
 from slowstep_probe.probe.drawn import Examples
@@ -62,10 +63,11 @@ def _here(count: torch.Tensor) -> Any:
     return _read(count) if count.device.type == "cpu" else count
 
 
-def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
+def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any], module: torch.nn.Module | None = None) -> Work:
     """Return the work in what a model is called with, for training that draws from no loader.
 
-    A tensor of whole numbers with two dimensions, (batch, length), is a batch of tokens.
+    A tensor of whole numbers with two dimensions, (batch, length), is a batch of tokens. Modules that say so
+    (`batch_first`, as PyTorch's recurrent ones do) take sequences as (length, batch, width).
     """
     args, kwargs = tuple(map(unwrapped, args)), {name: unwrapped(value) for name, value in kwargs.items()}
     if "input_ids" in kwargs:
@@ -73,6 +75,10 @@ def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
     first = args[0] if args else next((v for v in kwargs.values() if isinstance(v, torch.Tensor)), None)
     if isinstance(first, torch.Tensor) and first.dim() == 2 and not first.is_floating_point():
         return count({"input_ids": first})
+    if isinstance(first, PackedSequence):
+        return Work(samples=int(first.batch_sizes[0]))
+    if isinstance(first, torch.Tensor) and first.dim() == 3 and getattr(module, "batch_first", None) is False:
+        return Work(samples=first.shape[1])
     # the arguments of a call are parts of a batch, and no list of examples
     return count(dict(enumerate(args)) | kwargs)
 

@@ -423,8 +423,10 @@ class Probe:
             self._step_ended()
 
     def _step_ended(self) -> None:
+        has_passes = self.steps.ended()
+        if not has_passes and self.steps.are_unannounced and not self._meets_by_updates:
+            return  # one of several optimizers, as of one for each weight: the first has passed the boundary
         self._boundary_due = self._batch_begins = True
-        self.steps.ended()
         if self._meets_by_updates:
             self._meet_after_updates()
         elif self.steps.are_unannounced:
@@ -484,9 +486,9 @@ class Probe:
             self.steps.batch_taken()
             self._tells_later = not done.samples
             if not done.samples:  # it becomes tensors after the loader has given it, maybe part by part
-                done = replace(done, samples=(_count_inputs(args, kwargs) or done).samples)
+                done = replace(done, samples=(_count_inputs(args, kwargs, module) or done).samples)
         elif (no_loader or self._tells_later) and not (self._optimizers.in_closure and self.steps.losses):
-            done = _count_inputs(args, kwargs)
+            done = _count_inputs(args, kwargs, module)
             if _can_learn(module, args, kwargs) is False:
                 self._looked_at, done = self._looked_at or done, None
         if done is not None:

@@ -138,16 +138,20 @@ class StepEnds:
         self.updates += 1
         self._since_asked += 1
 
-    def ended(self) -> None:
-        """End the step under way: its parts are those of the last one now."""
-        passes = self._last[0]
-        if self.losses:
+    def ended(self) -> bool:
+        """End the step under way: its parts are those of the last one now.
+
+        Returns False if no backward pass was made in it: another optimizer goes on with the gradients of the last one.
+        """
+        passes, has_passes = self._last[0], bool(self.losses)
+        if has_passes:
             passes, self.place = self._passes, self.losses.step_ended()
             self._passes = 0
             self.rates.step_ended()
         else:
             self.rates.goes_on()
         self._last, self._met = (passes, max(1, self._met)), 0
+        return has_passes
 
     def count(self) -> None:
         """Count the last step's parts, at the boundary behind it: several optimizers may have ended it one by one."""
