@@ -40,6 +40,7 @@ from slowstep_probe.probe.clock import device_of
 from slowstep_probe.probe.graphs import recompilations
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.memory_watch import most_held_alone
+from slowstep_probe.processes.own_descriptors import keep_open
 from slowstep_probe.processes.own_end import EXIT, OwnEnd
 from slowstep_probe.processes.own_signals import keep_signals
 from slowstep_probe.processes.protection import protect, unprotected
@@ -207,6 +208,7 @@ class Trial:
         Meeting(self.launch.meeting, size, self.address).attach(patches)
         self.step_hooks.attach(patches)
         self.own_end.attach(patches)
+        keep_open([self.wire.fileno()], patches)
         if self.rank is not None:
             self.collectives.attach(patches)
             self.exchange.attach(patches)
