@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.launch.probe_entry import LIBRARY
+from slowstep.launch.probe_entry import LIBRARY, entry
 
 ENTER = """
 import sys
 sys.path.insert(0, {library!r})
 from slowstep_probe.program import Program
 del sys.path[0]
-Program(arguments={words!r}, folder={folder!r}).enter()
+program = Program(arguments={words!r}, folder={folder!r})
+program.enter()
+program.find_its_modules()
 try:
     import beside
 except ImportError:
@@ -51,3 +53,32 @@ def test_modules_beside_a_program_are_found_as_python_finds_them(
     )
 
     assert found == told.stdout.strip(), told.stderr
+
+
+NAMESAKES = """
+import logging
+program = entered.Program(arguments=["train.py"], folder={folder!r})
+program.enter()
+program.run()
+"""
+
+TRAIN = """
+import logging, os, profile, statistics, tracemalloc
+print(profile.whose, statistics.whose, tracemalloc.whose, hasattr(os, "whose"), hasattr(logging, "getLogger"))
+"""
+
+
+@pytest.mark.parametrize("place", ["beside", "PYTHONPATH"])
+def test_a_module_named_as_a_standard_one_is_found_as_python_finds_it(place: str, tmp_path: Path) -> None:
+    """What the kit imports of the standard library hides no `profile.py` beside a program, and finds none of them."""
+    for name in ("profile", "statistics", "tracemalloc", "os"):
+        (tmp_path / f"{name}.py").write_text("whose = 'own'")
+    (tmp_path / "logging").mkdir()
+    (program := tmp_path / "program").mkdir()
+    folder = tmp_path if place == "beside" else program
+    (folder / "train.py").write_text(TRAIN)
+    env = os.environ | ({} if place == "beside" else {"PYTHONPATH": str(tmp_path)})
+    entered = entry("program").replace("entered.main(sys.argv.pop())", NAMESAKES.format(folder=str(folder)))
+    told = subprocess.run([sys.executable, "-c", entered], capture_output=True, text=True, env=env, check=False)
+
+    assert "own own own False True" == told.stdout.strip(), told.stderr

@@ -14,8 +14,15 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
 
 from slowstep_probe.places import ENTRIES, PACKAGES, PROGRAMS, STARTED_IN, kind_of
+
+AT_START = (
+    *("abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "runpy", "site", "stat", "zipimport"),
+    *("_collections_abc", "_sitebuiltins", "importlib"),
+)
+"""Modules that Python has imported by itself before it runs a program, which can have none in their place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,22 +42,32 @@ class Program:
         return self.arguments[0] == "-m"
 
     def enter(self) -> None:
-        """Make this process the program's: working directory, arguments and path are what it would find.
-
-        Its folder is put on the path where Python itself would, which `-P`, `-I` and PYTHONSAFEPATH forbid.
-        """
+        """Make this process the program's: working directory and arguments are what it would find."""
         os.chdir(self.folder)
         STARTED_IN[:] = [os.path.realpath(self.folder)]
         os.environ["PWD"] = self.folder
         sys.orig_argv = list(self.command) or [sys.executable, *self.arguments]
         if self.is_module:
             sys.argv = ["-m", *self.arguments[2:]]
-            own = os.getcwd()
         else:
             sys.argv = list(self.arguments)
-            own = os.path.dirname(os.path.realpath(self.arguments[0]))
+
+    def find_its_modules(self) -> None:
+        """Put the program's folder on the path where Python itself would, which `-P`, `-I` and PYTHONSAFEPATH forbid.
+
+        A module there, or on PYTHONPATH, goes before one of the standard library of the same name (`profile.py`), which
+        the kit or a library has imported by now. So the kit's own imports come before this.
+        """
         if not getattr(sys.flags, "safe_path", sys.flags.isolated):  # Python 3.10 has no such flag
+            own = os.getcwd() if self.is_module else os.path.dirname(os.path.realpath(self.arguments[0]))
             sys.path.insert(0, own)
+        standard = os.path.dirname(os.__file__)
+        before = sys.path[: sys.path.index(standard)] if standard in sys.path else []
+        for name in sys.stdlib_module_names.difference(AT_START, sys.builtin_module_names).intersection(sys.modules):
+            found, known = PathFinder.find_spec(name, before), getattr(sys.modules[name], "__spec__", None)
+            # a folder alone is no module where there is another
+            if found is not None and found.loader is not None and found.origin != getattr(known, "origin", None):
+                del sys.modules[name]
 
     def file(self) -> str:
         """Return the real path of the program's own file; an empty text if it can't be told."""
@@ -75,11 +92,12 @@ class Program:
         return os.path.realpath(places[0]) if places else ""
 
     def run(self) -> None:
-        """Run the program until it returns or raises.
+        """Run the program, which finds its own modules, until it returns or raises.
 
         The module `__main__` of a file stays, so that pickle, fork and spawn find the classes of the script.
         `runpy.run_path` would wipe it.
         """
+        self.find_its_modules()
         if package := self._package():
             ENTRIES.add(self.file())
             PACKAGES.add(os.path.join(package, ""))

@@ -23,12 +23,15 @@ from slowstep.cli.over_nodes import add_join, add_options, listen_as
 from slowstep.cli.parser import Commands
 from slowstep.cli.progress import Terminal, reminded_of
 from slowstep.environment.home import ROOT
+from slowstep.environment.own_modules import find_standard_ones_first
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy
+from slowstep.processes.standard_streams import open_standard_streams
 from slowstep.settings import TESTED_SECTIONS, SettingsError
 from slowstep.settings.load import wrong_with_name
+from slowstep.settings.plain import is_utf8
 from slowstep.text.numbers import in_minutes
 from slowstep.text.terminal import drop_output, say, say_lines, warn
 
@@ -52,6 +55,8 @@ OF_COMMANDS = ("survey", "run", "diagnose", "measure", "join")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status, which is 0 only if everything went well."""
+    open_standard_streams()
+    find_standard_ones_first()
     given = _given(sys.argv[1:] if arguments is None else list(arguments))
     without_address_grammar()
     try:
@@ -98,6 +103,8 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     if not words and len(own) == 2 and own[0] in OF_COMMANDS and _is_quoted(own[1]):
         own, words = own[:1], shlex.split(own[1])
     parser = _parser()
+    if odd := next((word for word in own if not is_utf8(word)), ""):
+        parser.error(f"{odd!r} holds bytes that are no UTF-8, which reports can't hold; give a path with another name")
     if (words and not own) or (own and own[0] not in parser.commands and _is_program(["", *own], 1)):
         meant = shlex.join(["slowstep", "diagnose", "--", *own, *words])
         parser.error(f"{[*own, *words][0]} is a program; say what to do with it, as in `{meant}`")

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import textwrap
 import zipfile
@@ -31,6 +32,9 @@ LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 MAIN = "__main__.py"
 """The file by which Python runs a folder."""
 
+OPENED = re.compile(r"/dev/(stdin|fd/.*)|/proc/[^/]+/fd/.*")
+"""The paths of what a process has open."""
+
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 
 MOST_READ, LONGEST_LINE, MOST_LINES = 2**16, 200, 3
@@ -44,6 +48,9 @@ sys.path[:] = [place for place in sys.path if place]
 """
 """What stands before the lines that are asked of an interpreter: files of the user's folder are none of its modules."""
 
+LONGEST_ANSWER = 120
+"""The most seconds that an interpreter may take to answer."""
+
 INSTALLED = """
 import json, sys
 from importlib.metadata import version
@@ -51,7 +58,7 @@ try:
     torch = version("torch")
 except Exception:
     torch = ""
-print(json.dumps({"python": ".".join(map(str, sys.version_info[:3])), "torch": torch}))
+print("\\n" + json.dumps({"python": ".".join(map(str, sys.version_info[:3])), "torch": torch}))
 """
 
 LAUNCHED = """
@@ -65,6 +72,8 @@ command, env = prepare_simple_launcher_cmd_env(given) if alone else ([], {})
 changed = {name: value for name, value in env.items() if os.environ.get(name) != value}
 print("\\n" + json.dumps({"command": command, "env": changed}))
 """
+
+STREAM = "a program from standard input, a pipe or a device can be read once, and each trial reads it"
 
 
 class CommandError(SettingsError):
@@ -93,6 +102,8 @@ def resolve(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Comma
         return _unwrapped(command, dict(env) | given)
     if (folder / arguments[0] / MAIN).is_file():  # as Python runs a folder
         return replace(command, arguments=[os.path.join(arguments[0], MAIN), *arguments[1:]])
+    if arguments[0] != "-m" and _is_stream(folder / arguments[0]):
+        raise CommandError(f"{arguments[0]}: {STREAM}; put it into a file, and name that")
     if arguments[0] != "-m" and not (folder / arguments[0]).is_file():
         raise CommandError(f"{arguments[0]}: there is no such file in {folder}")
     if arguments[0] != "-m" and zipfile.is_zipfile(folder / arguments[0]):
@@ -106,6 +117,16 @@ def resolve(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Comma
             f"(`{steps[0]}`), and give `{steps[1]}`"
         )
     return command
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path leads to no file of its own: a pipe, a device, or what is open here (`/dev/stdin`)."""
+    try:
+        kind = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    is_open = OPENED.fullmatch(os.path.abspath(path)) is not None
+    return is_open or not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
 
 
 def _python_of(words: list[str], folder: Path, env: Mapping[str, str]) -> tuple[str, list[str], list[str]]:
@@ -242,7 +263,7 @@ def _unwrapped(command: Command, env: Mapping[str, str]) -> Command:
     One that starts several processes stays as it is.
     """
     after = command.arguments.index("launch") + 1 if "launch" in command.arguments else 2
-    told = _ask(command, LAUNCHED, env, json.dumps(command.arguments[after:]))
+    told = _ask(command, LAUNCHED, "command", env, json.dumps(command.arguments[after:]))
     if not told["command"]:  # it starts several, as the survey will see
         return command
     options, arguments = _split(told["command"][1:])
@@ -260,7 +281,7 @@ def _unwrapped(command: Command, env: Mapping[str, str]) -> Command:
 
 def _installed(command: Command, env: Mapping[str, str]) -> Command:
     """Return the command with the versions in its environment; CommandError if they are too old."""
-    told = _ask(command, INSTALLED, env)
+    told = _ask(command, INSTALLED, "torch", env)
     if not told["torch"]:
         raise CommandError(
             f"{command.python} has no torch; activate the environment that trains, or name its interpreter, as "
@@ -276,8 +297,11 @@ def _installed(command: Command, env: Mapping[str, str]) -> Command:
     return Command(**{**command.__dict__, "python_version": told["python"], "torch_version": told["torch"]})
 
 
-def _ask(command: Command, program: str, env: Mapping[str, str], *arguments: str) -> dict:
-    """Return what a few lines of Python print as JSON, run by the command's interpreter in its folder."""
+def _ask(command: Command, program: str, wanted: str, env: Mapping[str, str], *arguments: str) -> dict:
+    """Return what a few lines of Python print as JSON, run by the command's interpreter in its folder.
+
+    That is a mapping with the key `wanted`.
+    """
     words = [command.python, *command.options, "-c", ALONE + program, *arguments]
     try:
         done = subprocess.run(
@@ -285,14 +309,26 @@ def _ask(command: Command, program: str, env: Mapping[str, str], *arguments: str
             cwd=command.folder,
             env=dict(env),
             capture_output=True,
-            text=True,
-            timeout=120,
+            encoding="utf-8",
+            errors="replace",
+            timeout=LONGEST_ANSWER,
             stdin=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        raise CommandError(f"{command.python} gives no answer within {LONGEST_ANSWER} seconds of its start") from None
+    except OSError as error:
         raise CommandError(f"{command.python} can't be run: {error}") from None
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode or not lines:
+    answers = [found for line in done.stdout.splitlines() if wanted in (found := _mapping(line))]
+    if done.returncode or not answers:
         last = (done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[-1]
         raise CommandError(f"{command}: {last}")
-    return json.loads(lines[-1])
+    return answers[-1]
+
+
+def _mapping(line: str) -> dict:
+    """Return what a line of JSON holds; {} if it holds no mapping. A `sitecustomize` may print anything, too."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

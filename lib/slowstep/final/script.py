@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -134,5 +135,5 @@ def _training(s: Settings) -> dict[str, Any]:
 
 def _saved(s: Settings) -> bool:
     """Return whether the data is a folder that `datasets` saved."""
-    local = Path(s.dataset.name_or_path).expanduser()
+    local = Path(os.path.expanduser(s.dataset.name_or_path))
     return local.is_dir() and (local / "dataset_info.json").is_file()

@@ -32,7 +32,7 @@ def trial_environment(own: Mapping[str, str]) -> dict[str, str]:
     found["PYTHONWARNINGS"] = without_errors(found.get("PYTHONWARNINGS", ""))
     for name, value in ENVIRONMENT.items():
         found[name] = found.get(name) or value
-    if not found.get("HF_HOME") and not _can_be_written(Path("~/.cache/huggingface").expanduser()):
+    if not found.get("HF_HOME") and not _can_be_written(Path("~/.cache/huggingface")):
         found["HF_HOME"] = str(cache_folder() / "huggingface")
     if found.get("OMP_WAIT_POLICY", "").lower() == "active":
         del found["OMP_WAIT_POLICY"]  # an idle arm would spin on the other arm's cores for ever
@@ -56,7 +56,8 @@ def without_errors(warnings: str) -> str:
 def _can_be_written(folder: Path) -> bool:
     """Return whether files can be made in a folder, which is itself made if need be."""
     try:
+        folder = folder.expanduser()
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # no home is known
         return False
     return os.access(folder, os.W_OK | os.X_OK)

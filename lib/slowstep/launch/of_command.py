@@ -6,8 +6,8 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from slowstep.command.given import arguments
 from slowstep.launch.environment import DRIVER_LEFT_ALONE, QUIET
@@ -19,7 +19,9 @@ from slowstep.launch.warm_interpreter import (
     own_interpreter,
     warm,
 )
+from slowstep.records.store import UNUSABLE
 from slowstep.settings.command import Command
+from slowstep.settings.convert import from_plain
 from slowstep.settings.epochs import why_epochs_end
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.periodic_events import EVENTS, is_rare
@@ -54,6 +56,17 @@ WORTH_SECONDS = 2.0
 
 EXTENSIONS = "torch_extensions"
 """The folder in which PyTorch keeps extensions that were built when they were first used, as DeepSpeed's are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Saves:
+    """What the record of a survey tells that saves trials time, and nothing else."""
+
+    written: list[str] = field(default_factory=list)
+    weights_seconds: float = 0.0
+    modules: list[str] = field(default_factory=list)
+    parameters: int = 0
+    trained: int = 0
 
 
 def offline(folder: str | os.PathLike[str]) -> dict[str, str]:
@@ -126,7 +139,7 @@ def extensions(settings: Settings, folder: Path) -> dict[str, str]:
 
     What a trial writes is thrown away, so each would build for a minute or more what the survey was seen to build.
     """
-    built = any(EXTENSIONS in Path(file).parts for file in _record(settings).get("written", ()))
+    built = any(EXTENSIONS in Path(file).parts for file in _record(settings).written)
     return {"TORCH_EXTENSIONS_DIR": str(folder)} if built else {}
 
 
@@ -136,19 +149,23 @@ def _trains_over_frozen_weights(settings: Settings) -> bool:
     Weights that are trained are their trial's own: pages of a file would be copied one by one as they are written to.
     """
     seen = _record(settings)
-    model = (seen.get("training") or {}).get("model") or {}
-    frozen = model.get("parameters", 0) - model.get("trained", 0)
-    return seen.get("weights_seconds", 0.0) >= WORTH_SECONDS and frozen > model.get("trained", 0)
+    return seen.weights_seconds >= WORTH_SECONDS and seen.parameters > 2 * seen.trained
 
 
 def _modules(settings: Settings) -> list[str]:
     """Return the modules that a survey saw imported; [] if its record is gone."""
-    return list((_record(settings).get("training") or {}).get("modules", ()))
+    return _record(settings).modules
 
 
-def _record(settings: Settings) -> dict[str, Any]:
-    """Return what a survey saw; {} if its record is gone."""
+def _record(settings: Settings) -> _Saves:
+    """Return what the record of a survey tells here; nothing if it is gone, or is none."""
     try:
-        return dict(json.loads(Path(settings.surveyed.record).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
+        found = json.loads(Path(settings.surveyed.record).read_text(encoding="utf-8"))
+        training = found.get("training") or {}
+        model = training.get("model") or {}
+        told = {
+            one.name: each[one.name] for one in fields(_Saves) for each in (found, training, model) if one.name in each
+        }
+        return from_plain(_Saves, told)
+    except UNUSABLE:
+        return _Saves()

@@ -8,13 +8,17 @@ LIBRARY = Path(__file__).resolve().parents[2]
 """The folder that holds slowstep_probe."""
 
 ENTRY = """
-import sys
-sys.path[:] = [place for place in sys.path if place]
-sys.path.append({library!r})
+import os, sys
+path, own = [place for place in sys.path if place], os.path.dirname(os.__file__)
+sys.path[:] = [own, os.path.join(own, "lib-dynload")]
+import cProfile, resource, secrets, shlex, statistics, sysconfig, tracemalloc
+sys.path[:] = [*path, {library!r}]
 import {module} as entered
 sys.path.pop()
 entered.main({argument})
 """
+"""A user may have files named like modules of Python's that no training needs (`profile.py`). Those that slowstep_probe
+needs are imported from Python's own folder."""
 
 
 def entry(module: str, argument: str = "sys.argv.pop()") -> str:

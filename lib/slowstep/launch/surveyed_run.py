@@ -24,6 +24,7 @@ from slowstep.settings.command import Command, digest
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.parse import read_yaml
+from slowstep.settings.plain import is_utf8
 from slowstep_probe.processes.log import last_words
 from slowstep_probe.survey.early_environment import mattering
 
@@ -79,8 +80,17 @@ def surveyed_for(
 
 
 def _typed_here(words: Sequence[str]) -> Command:
+    """Return the command as it is typed here; SettingsError if no parameter file could hold it."""
     command = resolve(words, Path.cwd(), os.environ)
-    return replace(command, env=mattering(os.environ) | command.env)
+    command = replace(command, env=mattering(os.environ) | command.env)
+    named = {"the folder": command.folder, **{f"the variable {name}": value for name, value in command.env.items()}}
+    for what, text in (*named.items(), *(("the word", word) for word in command.words)):
+        if not is_utf8(text):
+            raise SettingsError(
+                f"{what} {text!r} holds bytes that are no UTF-8, which the parameter file of an investigation can't "
+                "hold; rename it, or reach it by a link with another name"
+            )
+    return command
 
 
 def _surveyed(command: Command, order: SurveyOrder) -> SurveyRecord:

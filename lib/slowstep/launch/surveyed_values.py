@@ -10,6 +10,7 @@ from typing import Any
 from slowstep.launch.surveyor import SurveyRecord
 from slowstep.settings.command import Seen, Surveyed
 from slowstep.settings.library_arguments import FUSED
+from slowstep.settings.plain import unsuitable
 from slowstep.settings.schema import Process
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 
@@ -71,17 +72,25 @@ MADE = {"ddp": "ddp", "fsdp": "fsdp", "zero_optimization": "engine"}
 
 
 def surveyed(record: SurveyRecord) -> Surveyed:
-    """Return what trials of a command need to know of its survey."""
+    """Return what trials of a command need to know of its survey.
+
+    What no parameter file can hold is left out: a zero byte as a separator, a seed of 128 bits, a name in no UTF-8.
+    """
     training = record.training or {}
     return Surveyed(
-        values=_values(record),
-        options=_options(record),
+        values={name: seen for name, seen in _values(record).items() if _can_be_held(seen.value)},
+        options={name: value for name, value in _options(record).items() if _can_be_held(value)},
         objects=sorted(_objects(record)),
         feeding=list(training.get("feeding", ())),
         files=list(training.get("files", ())),
-        configurations=record.configurations,
-        warned=record.warned,
+        configurations=list(filter(_can_be_held, record.configurations)),
+        warned=list(filter(_can_be_held, record.warned)),
     )
+
+
+def _can_be_held(value: object) -> bool:
+    """Return whether a parameter file can hold a value."""
+    return next(unsuitable(value), None) is None
 
 
 def _options(record: SurveyRecord) -> dict[str, object]:

@@ -18,6 +18,7 @@ from typing import Any
 from slowstep.environment.system_errors import NO_DIRECTORY
 from slowstep.launch.environment import trial_environment
 from slowstep.launch.probe_entry import LIBRARY, entry
+from slowstep.processes.standard_streams import open_standard_streams
 from slowstep_probe.plain import to_plain
 from slowstep_probe.processes.guard import Order
 from slowstep_probe.processes.log import last_words
@@ -227,7 +228,7 @@ def warm(about: Interpreter) -> WarmInterpreter:
     """Return a warm interpreter, which is started if there is none; one that has ended is replaced."""
     found = _warm.get(about)
     if found is None or not found.alive:
-        _open_standard_streams()
+        open_standard_streams()  # so that no socket to a trial takes their numbers
         found = _warm[about] = WarmInterpreter(about)
     return found
 
@@ -253,14 +254,3 @@ def of_the_kit(preload: tuple[str, ...], variables: Mapping[str, str]) -> Interp
 def own_path() -> list[str]:
     """Return the folders on which this process finds modules."""
     return [place for place in sys.path if place]
-
-
-def _open_standard_streams() -> None:
-    """Open standard input, output and error where they are closed, so that no socket to a trial takes their numbers."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115  for as long as the process lives

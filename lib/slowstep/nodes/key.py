@@ -23,8 +23,12 @@ class NoKey(SettingsError):
 
 
 def default_file() -> Path:
-    """Return the file of the key where none is named."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slowstep" / "nodes.key"
+    """Return the file of the key where none is named; SettingsError if this user has no home."""
+    try:
+        return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slowstep" / "nodes.key"
+    except RuntimeError:
+        why = f"no home folder is known here (HOME); name the file of the key by --key-file, or set {VARIABLE}"
+        raise SettingsError(f"the key of the nodes: {why}") from None
 
 
 def read_key(file: str = "") -> bytes:

@@ -46,6 +46,11 @@ def unsuitable(data: Any) -> Iterator[tuple[str, str]]:
         yield "", f"more than {MOST_VALUES} values, aliases (*name) written out; a parameter file has a few hundred."
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether a path or a word of the system is a text; its bytes that are no UTF-8 are halves of pairs."""
+    return not any("\ud800" <= character < "\ue000" for character in text)
+
+
 def show(value: Any) -> str:
     """Return a value in a few words, however large it is."""
     if isinstance(value, int) and abs(value) >= LARGEST:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from slowstep.settings.command import Command
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import FOREACH, FUSED, architectures
 from slowstep.settings.model_folder import damaged
@@ -23,6 +24,7 @@ def impossible(s: Settings) -> Iterator[Problem]:
     yield from impossible_measure(s.measure)
     yield from _numbers(s)
     if s.command is not None:  # what the program does with them, it knows itself
+        yield from _command(s.command)
         yield from _budget(s)
         return
     yield from _workload(s)
@@ -35,6 +37,13 @@ def impossible(s: Settings) -> Iterator[Problem]:
     for section in ("arguments", "files", "given"):
         if getattr(s, section):
             yield section, "only a command has options and files of its own, and this file describes a run."
+
+
+def _command(command: Command) -> Iterator[Problem]:
+    """Yield what is missing in a command; a survey writes it whole, and somebody may have edited it."""
+    if not command.arguments or (command.arguments[0] == "-m" and len(command.arguments) < 2):
+        why = "names no program; put the command after `slowstep diagnose --` again, and it is written anew."
+        yield "command.arguments", why
 
 
 AT_LEAST = {

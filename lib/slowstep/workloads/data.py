@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -36,7 +37,7 @@ def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Da
     """
     d = settings.dataset
     name = stdlib_text.source(d.name_or_path)
-    memory, local = d.storage == "in_memory", Path(name).expanduser()
+    memory, local = d.storage == "in_memory", Path(os.path.expanduser(name))
     copy = str(folder / "dataset") if folder and d.storage == "local_copy" else None
     if name.endswith((".jsonl", ".json")):
         options = {"split": "train", "cache_dir": copy, "keep_in_memory": memory}
@@ -71,7 +72,7 @@ def inspect(settings: Settings) -> None:
     name = stdlib_text.source(d.name_or_path)
     in_json = name.endswith((".jsonl", ".json"))
     if in_json and name == d.name_or_path:  # the built-in texts are the kit's own
-        data_check.check_file(Path(name).expanduser(), settings)
+        data_check.check_file(Path(os.path.expanduser(name)), settings)
     raw = read_examples(settings)
     if not in_json:
         data_check.check_rows(raw, settings)

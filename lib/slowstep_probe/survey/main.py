@@ -55,6 +55,7 @@ def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> 
     from slowstep_probe.late_imports import LateImports
     from slowstep_probe.patches import Patches
     from slowstep_probe.probe.probe import Probe
+    from slowstep_probe.processes.own_descriptors import keep_open
     from slowstep_probe.ranks.collectives import Collectives
     from slowstep_probe.ranks.launchers import Launchers
     from slowstep_probe.ranks.meeting import Meeting
@@ -79,6 +80,7 @@ def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> 
     watched.early = EarlyEnvironment(asked["early"], watched.tell_early if own is None else None)
     watched.start()
     watched.attach(patches)
+    keep_open([own.wire.fileno() if own else asked["result"]], patches)
     watched.survey.attach()
     watched.early.attach()
     if own is not None:

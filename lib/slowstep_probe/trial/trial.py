@@ -32,6 +32,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.probe.clock import device_of
 from slowstep_probe.probe.graphs import recompilations
 from slowstep_probe.probe.probe import Probe
+from slowstep_probe.processes.own_descriptors import keep_open
 from slowstep_probe.processes.own_end import OwnEnd
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.profiled import no_profile
@@ -127,6 +128,7 @@ class Trial:
         Meeting(self.launch.meeting, size, self.address).attach(patches)
         self.step_hooks.attach(patches)
         self.own_end.attach(patches)
+        keep_open([self.wire.fileno()], patches)
         if self.rank is not None:
             self.collectives.attach(patches)
             self.exchange.attach(patches)
