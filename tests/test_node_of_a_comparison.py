@@ -56,7 +56,8 @@ def lab(quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab
     loaded = Loaded(settings=settings, source="quick.yaml", places={})
     measurer = Nodes(Truth(gain=lambda arm, purpose: 0.1), settings.budget)
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + measurer.waited_seconds)
-    monkeypatch.setattr("slowstep.investigation.lab.time", clock)
+    for module in ("lab", "spending"):
+        monkeypatch.setattr(f"slowstep.investigation.{module}.time", clock)
     return open_lab(loaded, tmp_path, "test", measurer)
 
 

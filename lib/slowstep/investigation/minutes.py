@@ -67,7 +67,7 @@ def took(store: Store, notebook: str, arm: str, run: str) -> float:
 def spent_on(store: Store, notebook: str, run: str) -> PlanRun | None:
     """Return what all calls have spent on a notebook's questions on a run in its environment; None if nothing.
 
-    It stays known where the notebook's conclusion is dropped, as other minutes do.
+    It stays known where the conclusion is dropped, as a run with other minutes does.
     """
     return store.read(PlanRun, "spent", identity(notebook, run))
 
