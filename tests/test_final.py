@@ -626,7 +626,7 @@ def test_a_change_is_not_held_against_what_nobody_adopts(supported: Callable[...
 
 
 def test_what_pays_only_beside_other_settings_is_not_called_forbidden(supported: Callable[..., Measured]) -> None:
-    """No permission would let it in, and the job's length is no reason either: the run lacks what it was held beside."""
+    """No permission would let it in, and the job's length is no reason: the run lacks what it was held beside."""
     own = supported(0.3, 0, gradient_checkpointing=False).verdict
     beside = replace(own, held_constant={"training_arguments.dataloader_num_workers": 2})
     told, forbidden = (str(final_conclusion(None, [one], [], [])) for one in (beside, own))
