@@ -101,9 +101,11 @@ def test_a_large_share_that_is_not_certain_is_not_hidden(data: tuple[float, floa
     """Where a phase may take half of the time, nobody is told that nothing stands out."""
     small = SimpleNamespace(mean=0.0, lower=0.0, upper=0.0)
     span = SimpleNamespace(**dict(zip(("mean", "lower", "upper"), data, strict=True)))
-    baseline = SimpleNamespace(facts=SimpleNamespace(shares=dict.fromkeys(PHASES, small) | {"data": span}))
+    facts = SimpleNamespace(shares=dict.fromkeys(PHASES, small) | {"data": span})
+    profiled, unprofiled = (SimpleNamespace(facts=facts, unprofiled=why) for why in ("", "no time was left for it"))
 
-    assert lost_time([], baseline, 0.05).empty == (said or NOTHING_LOST)
+    assert lost_time([], profiled, 0.05).empty == (said or NOTHING_LOST)
+    assert "The run was not profiled, so time" in lost_time([], unprofiled, 0.05).empty
 
 
 def test_the_adopted_run_is_not_said_to_lose_nothing_where_that_is_not_certain() -> None:

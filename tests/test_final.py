@@ -617,6 +617,26 @@ def test_a_gain_that_new_pairs_do_not_confirm_is_told_with_what_they_said(
     assert "together" not in told
 
 
+def test_a_change_is_not_held_against_what_nobody_adopts(supported: Callable[..., Measured], quick: Settings) -> None:
+    """Another one was tried in fresh pairs, and not confirmed: of this one that says nothing."""
+    found = supported(0.3, 0, gradient_checkpointing=False)
+    again = supported(0.02, 0, per_device_train_batch_size=16)
+    again = replace(again, verdict=replace(again.verdict, outcome=Outcome.INCONCLUSIVE, reason="too noisy to tell"))
+
+    assert refusal(found, again, quick)[0] == "it was not measured once more in fresh pairs"
+
+
+def test_what_pays_only_beside_other_settings_is_not_called_forbidden(supported: Callable[..., Measured]) -> None:
+    """No permission would let it in, and the job's length is no reason: the run lacks what it was held beside."""
+    own = supported(0.3, 0, gradient_checkpointing=False).verdict
+    beside = replace(own, held_constant={"training_arguments.dataloader_num_workers": 2})
+    told, forbidden = (str(final_conclusion(None, [one], [], [])) for one in (beside, own))
+
+    assert "Supported beside settings that this run lacks" in told
+    assert "not allowed by the parameter file" not in told
+    assert "not allowed by the parameter file" in forbidden
+
+
 @pytest.mark.parametrize("levels", [{}, {"per_device_train_batch_size": 16}], ids=["alone", "together"])
 @pytest.mark.parametrize("failed", [Outcome.NOT_TESTABLE, Outcome.INCONCLUSIVE])
 def test_what_could_not_be_measured_again_is_not_said_to_be(
