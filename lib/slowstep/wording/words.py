@@ -230,7 +230,7 @@ def apart(by: float) -> str:
     if not by:
         return ""
     differ = percentage(math.expm1(by))
-    return f"Its launches differ by {differ}, more than intervals allow for, and no gain of that size is believed."
+    return f"The run's launches differ by {differ}, more than intervals allow for: no gain of that size is believed."
 
 
 def strength(verdict: Verdict) -> str:
