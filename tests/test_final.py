@@ -38,6 +38,7 @@ from slowstep.investigation.permission import allowed_by
 from slowstep.investigation.results import NotebookRun
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.judge import before_trial, judge
+from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
@@ -697,6 +698,29 @@ def test_a_headline_says_not_the_cause_of_what_was_tested_alone(
     assert any(OPEN[state] in headline for state in states if state in OPEN) == (states != ("refuted",))
     one_way = "refuted" not in states and len({OPEN[state] for state in states}) == 1
     assert ("all of the question" in headline) == one_way
+
+
+@pytest.mark.parametrize(
+    ("subject", "phase", "rank", "cleared"),
+    [
+        ("Data loading", "data", None, False),
+        ("Overheads", "other", None, False),
+        ("Overheads", "backward", None, True),
+        ("Several processes", "other", 0, False),
+        ("Several processes", "other", None, True),
+    ],
+)
+def test_a_page_does_not_clear_what_it_asks_about_where_that_loses_time(
+    subject: str, phase: str, rank: int | None, cleared: bool, supported: Callable[..., Measured]
+) -> None:
+    """Nothing that could be tried acts between the phases, and a third of the time may be lost there."""
+    refuted = replace(supported(0.0, 0, optim="sgd").verdict, outcome=Outcome.REFUTED)
+    share = Interval(mean=0.31, lower=0.3, upper=0.32, p=0.0, n=9)
+    lost = Suspect(phase=phase, share=share, why="it trains nothing", rank=rank)
+    headline = str(conclusion(subject, [refuted], [lost])).partition("\n")[0]
+
+    assert ("not what limits" in headline) == cleared
+    assert ("31 % [30, 32]" in headline) != cleared
 
 
 @pytest.fixture

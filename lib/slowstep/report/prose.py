@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.investigation.results import Baseline
@@ -14,6 +14,7 @@ from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Text
+from slowstep.settings.sections import TESTED
 from slowstep.text.markdown import escape
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import PHASE_NAMES
@@ -51,7 +52,8 @@ def conclusion(subject: str, verdicts: Sequence[Verdict], suspects: Sequence[Sus
     """Write what a notebook's verdicts say about `subject`.
 
     `suspects` are the phases in which the run loses time: where nothing helps that was tried, and the subject's phases
-    are among them, the subject is not cleared. A node is no change to make, so nodes are told by themselves: which of
+    are among them, the subject is not cleared. These are the phases that the tried changes act in, and those that the
+    section of that title asks about. A node is no change to make, so nodes are told by themselves: which of
     them are slow.
     """
     nodes = [v for v in verdicts if v.factor == NODE and v.effect]
@@ -284,7 +286,8 @@ def _headline(
     if beside:
         return f"**{subject}: {shown}.**"
     nothing = "Nothing tested brings as much as was asked for."
-    lost = [s for s in suspects if any(_acts_in(v, s.phase) for v in verdicts)]
+    asked = {phase for section in TESTED if section.title == subject for phase in section.asks_about}
+    lost = [s for s in suspects if _is_asked(s, asked) or any(_acts_in(v, s.phase) for v in verdicts)]
     if lost:
         losses = escape(capitalised("; ".join(map(takes, lost))))
         return f"**{subject}: nothing that was tried here helps.** {nothing} {losses} all the same."
@@ -292,6 +295,11 @@ def _headline(
     if limits:  # all that could be had is less than was asked for
         return f"**{subject}: not what limits this run.** {nothing}"
     return f"**{subject}: no gain was shown.** {nothing} What was not tested may."
+
+
+def _is_asked(suspect: Suspect, asked: Collection[str]) -> bool:
+    """Return whether a question about the phases `asked` is about lost time; of communicating ranks one may be slow."""
+    return suspect.phase in asked or (suspect.rank is not None and "communication" in asked)
 
 
 def _acts_in(v: Verdict, phase: str) -> bool:

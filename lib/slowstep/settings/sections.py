@@ -23,6 +23,8 @@ class Section:
     """True if the section lists levels of factors of the catalogue."""
     searches_batch: bool = False
     """True if the batch size that is worth having is searched for beside the levels."""
+    asks_about: frozenset[str] = frozenset()
+    """The phases beside passes and updates that its question is about, whichever of its factors can be tried."""
 
 
 BASELINE = Section(notebook="00_baseline", title="Baseline")
@@ -38,7 +40,12 @@ OWN = "arguments"
 """The section with the levels of a command's own options; those of its configuration files go with them (`files`)."""
 
 TESTED = (
-    Section(notebook="10_data_loading", title="Data loading", name="data_loading"),
+    Section(
+        notebook="10_data_loading",
+        title="Data loading",
+        name="data_loading",
+        asks_about=frozenset({"data", "host_to_device"}),
+    ),
     Section(
         notebook="20_gradient_checkpointing",
         title="Gradient checkpointing and batch size",
@@ -53,9 +60,19 @@ TESTED = (
         crossed=("max_length", "per_device_train_batch_size"),
     ),
     Section(notebook="40_compute", title="Compute", name="compute"),
-    Section(notebook="50_overheads", title="Overheads", name="overheads"),
+    Section(
+        notebook="50_overheads",
+        title="Overheads",
+        name="overheads",
+        asks_about=frozenset({"log", "save", "evaluate", "other"}),
+    ),
     Section(notebook="55_own_options", title="The command's own options", name=OWN, catalogued=False),
-    Section(notebook="60_processes", title="Several processes", name="parallelism"),
+    Section(
+        notebook="60_processes",
+        title="Several processes",
+        name="parallelism",
+        asks_about=frozenset({"communication"}),
+    ),
 )
 """The notebooks that test levels, in the order in which they run."""
 
