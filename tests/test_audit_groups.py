@@ -115,7 +115,13 @@ def test_the_unit_of_a_table_may_stand_above_it_or_in_its_corner(above: str, cor
 
 @pytest.mark.parametrize(
     "above",
-    ["Accuracy in percent", "Speed (img/s), step time in ms", "Step time, lower is better", "Images/s on one A100"],
+    [
+        "Accuracy in percent",
+        "Throughput (img/s):\n\nand what it came to:",
+        "Speed (img/s), step time in ms",
+        "Step time, lower is better",
+        "Images/s on one A100",
+    ],
 )
 def test_no_unit_is_taken_from_a_text_that_names_none_or_several(above: str) -> None:
     table = "| Model | eager | compile |\n|---|---|---|\n| ResNet | 812 | 1043 |\n"
@@ -148,3 +154,11 @@ def test_a_speed_up_is_held_against_the_base_of_its_group() -> None:
     assert ["the speed-up is given as 1.5, and by samples/s it is 1.20 times as fast as 'H100 base'"] == [
         f.text for f in found.findings if f.kind is FindingKind.ARITHMETIC
     ]
+
+
+@pytest.mark.parametrize("names", [("loss", "val_loss"), ("memory", "batch"), ("top-1 acc", "top-5 acc")])
+def test_columns_of_other_results_are_not_of_the_unit_above_them(names: tuple[str, str]) -> None:
+    table = f"| Model | {names[0]} | {names[1]} |\n|---|---|---|\n| ResNet | 812 | 1043 |\n"
+
+    with pytest.raises(SettingsError):
+        report(f"Throughput (img/s)\n\n{table}")

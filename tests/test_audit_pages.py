@@ -156,3 +156,12 @@ def test_what_a_notebook_or_an_html_page_prints_is_read_as_a_log(tmp_path: Path)
 
     assert [("amp", 2.0)] == [(r.label, r.given["steps_per_second"].middle) for r in report(tmp_path / "t.ipynb").runs]
     assert [("t", 2.0)] == [(r.label, r.given["steps_per_second"].middle) for r in report(tmp_path / "t.html").runs]
+
+
+@pytest.mark.parametrize(("spread", "noisy"), [(" ± 19.8", True), (" ± 2.1", False), ("", False)])
+def test_a_size_within_the_spread_is_quoted_with_that(spread: str, noisy: bool, tmp_path: Path) -> None:
+    table = f"| loader | img/s |\n|---|---|\n| DALI | 1043.9{spread} |\n| FFCV | 1058.2{spread} |\n"
+    (tmp_path / "t.md").write_text(f"{table}\nFFCV is 1.4% faster than DALI.\n")
+    (asked,) = (question for question in report(tmp_path / "t.md").questions if "“1.4% faster”" in question)
+
+    assert noisy is ("may be no faster at all by the spread of its figures" in asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowstep.audit import Audit, audit
+from slowstep.audit.terminal_lines import compared
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
@@ -148,3 +149,11 @@ def test_tokens_that_a_column_counts_without_padding_decide(header: str) -> None
         return str(audit(validate({"name": "own", "reported": reported}, "own")).claims[0].judgement)
 
     assert ["contradicted", "can't be decided from these figures"] == [judged("36100"), judged("9000")]
+
+
+def test_tokens_decide_where_rows_have_other_copies_of_a_model() -> None:
+    """A batch of all devices is accumulated less often on more of them, so that samples follow from no batch."""
+    table = "model,TP,DP,micro batch,s/step,tokens/s\n8B,1,8,1,26.9,77960\n13B,2,4,1,45.2,46392\n"
+    (line, *_) = compared(audit(validate({"name": "own", "reported": {"table": table}}, "own")))
+
+    assert "'13B' is 0.595 times as fast as '8B' in tokens/s" in line

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from slowstep.audit.read.cells import Cell, Table
-from slowstep.audit.read.columns import MEASURED, NOTHING, OUT_OF_MEMORY, column, is_number, plain
+from slowstep.audit.read.columns import MEASURED, NOTHING, OUT_OF_MEMORY, Column, column, is_number, plain
+from slowstep.audit.read.unknown_columns import may_be_setting
 from slowstep.audit.run import TIMED
 
 NAMES = "column"
@@ -18,11 +19,8 @@ CORNER = re.compile(r"(?P<rows>[^\\/]{1,40}?)\s*\\+\s*(?P<columns>[^\\/]{1,40})"
 PART = re.compile(r"[,.;:](?=\s|$)|[()\[\]]|\s[-–—]\s")
 """What parts the statements of a caption: `Table 3: Step time in ms (batch 16), lower is better`."""
 
-LINES = 3
-"""The lines above a table that may be its caption."""
-
 LONGEST = 200
-"""The most characters of such a line."""
+"""The most characters of a line that is a caption."""
 
 
 def with_units_of_captions(tables: Sequence[Table], text: str, given: Mapping[str, str]) -> list[Table]:
@@ -62,7 +60,8 @@ def _is_of_one_figure(header: Sequence[Cell], body: Table) -> bool:
     numbers = [text for text in cells if is_number(text)]
     others = [text for text in cells if text not in numbers]
     return (
-        all(name and column(name, set()).kind == "open" and (by_number or not is_number(name)) for name in named)
+        all(name and column(name, set()) == Column("open") and (by_number or not is_number(name)) for name in named)
+        and all(may_be_setting(plain(name), "a word") for name, *_ in header[1:])
         and len(numbers) > 1
         and all(re.fullmatch(r"[~≈]?\s?[\d.,]+(?:\s*(?:±|\+/-)\s*[\d.,]+)?\s*[kKMB]?", text) for text in numbers)
         and all(text.lower() in NOTHING or OUT_OF_MEMORY.search(text) for text in others)
@@ -81,11 +80,6 @@ def _units(text: str) -> dict[tuple[str, float], str]:
 
 
 def _units_above(lines: Sequence[str]) -> dict[tuple[str, float], str]:
-    """Return the units in the last lines of text above a table that name some; those of another table end them."""
-    near = [line for line in reversed(lines) if line.strip()][:LINES]
-    for line in near:
-        if "|" in line:
-            return {}
-        if len(line) < LONGEST and (units := _units(plain(re.sub(r"^[#>\s]+", "", line)))):
-            return units
-    return {}
+    """Return the units in the last line of text above a table."""
+    line = next((line for line in reversed(lines) if line.strip()), "")
+    return _units(plain(re.sub(r"^[#>\s]+", "", line))) if len(line) < LONGEST and "|" not in line else {}

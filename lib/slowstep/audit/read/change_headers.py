@@ -28,10 +28,10 @@ FASTER = re.compile(r"(?:% )?faster(?: by)?(?: ?[(\[]?(?:vs\.?|than|over) [^()]{
 
 
 OF_THE_ONE = re.compile(
-    r"(?:% )?(?:(?:δ|delta|change|diff(?:erence)?)\.?|(?:(?:δ|change|diff)\.? )?"
-    r"(?:vs\.?|relative to|compared (?:to|with)|over) [^()]{1,30})(?: ?[(\[]?%[)\]]?)?"
+    r"(?:% )?(?:(?:δ|delta|change|diff(?:erence)?)\.? )?(?:vs\.?|relative to|compared (?:to|with)|over) [^()]{1,30}"
+    r"(?: ?[(\[]?%[)\]]?)?"
 )
-"""How a row differs from another one, which is of the one thing that a table measures."""
+"""How a row differs from another one that is named, which is of the one thing that a table measures."""
 
 
 def changes_the_one(header: str) -> bool:
