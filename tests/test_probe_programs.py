@@ -427,6 +427,20 @@ def test_an_optimizer_for_each_weight_makes_one_step_where_no_module_is_called()
     assert found.step_seconds == [1.0] * 6
 
 
+def test_many_optimizers_that_step_on_the_same_gradients_leave_a_loader_its_training() -> None:
+    weight = nn.Parameter(torch.ones(2))
+    optimizer, steps = torch.optim.SGD([weight], lr=0.01), StepEnds()
+
+    for _ in range(3):
+        steps.passed(weight.detach().sum(), in_closure=False)
+        for _ in range(20):
+            steps.updated(optimizer)
+            steps.ended()
+
+    assert not steps.asks_no_loader
+    assert steps.updates == 60
+
+
 def test_what_is_recorded_to_be_run_later_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mark would become a part of what a CUDA graph runs, and a wait would break the recording off."""
     model = nn.Linear(3, 1)

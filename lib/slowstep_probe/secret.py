@@ -34,6 +34,13 @@ VARIANTS = re.compile(r"\d+|read|write|ro|rw|b64|base64|pem|prod|dev|test|stagin
 OF_TEXTS = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image", "special", "stop", "start", "end"})
 """Words before `token` with which it is one of a text."""
 
+OF_DATA = frozenset(
+    {"answer", "audio", "caption", "charges", "column", "dipole", "energy", "feature", "field", "force", "forces"}
+    | {"foreign", "image", "input", "instruction", "label", "labels", "mask", "messages", "metric", "output", "primary"}
+    | {"prompt", "property", "question", "response", "sort", "stress", "target", "text", "video", "virials"}
+)
+"""Words right before `key` with which it names a part of the data: `--energy_key REF_energy`."""
+
 IN_URLS = (
     (("://",), r"(\b(?!docker|oci)\w[\w+.-]{0,20}://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)"),
     (("://",), r"(\b(?:git\+)?https?://)[^\s/:@]{20,200}(?=@)"),
@@ -205,7 +212,7 @@ def _names_a_secret(name: str, value: str = "") -> bool:
         words.pop()
     *before, last = words or [""]
     last = last.rstrip("0123456789")
-    if _is_number(value) or (last == "token" and OF_TEXTS & {*before}):
+    if _is_number(value) or (last == "token" and OF_TEXTS & {*before}) or (last == "key" and OF_DATA & {*before[-1:]}):
         return False
     return last in LAST or (last in SEVERAL and bool(OF_ACCESS & {*before}))
 

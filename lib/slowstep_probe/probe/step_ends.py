@@ -16,7 +16,8 @@ UNSEEN = 128
 """Backward passes without any sign of an optimizer step, after which each of them is taken for one."""
 
 WITHOUT_ASKING = 8
-"""Optimizer steps without a request for data, after which training is taken to draw from no loader any more."""
+"""Optimizer steps, each after a backward pass, without a request for data, after which training is taken to draw from
+no loader any more."""
 
 USUAL = 1 / 4
 """The share of all steps from which on what they are made of is usual. The last one of an epoch may be shorter."""
@@ -61,7 +62,7 @@ class StepEnds:
         self.by_passes = False
         """True if nothing ever ended a step, and each backward pass is taken for one."""
         self._since_asked = 0
-        """Updates since a loader was last asked for data."""
+        """Updates with gradients of their own since a loader was last asked for data."""
         self._unannounced = 0
         """Backward passes since a loader was asked or a model was called, either of which can begin a step."""
 
@@ -136,7 +137,7 @@ class StepEnds:
             self.rates.unused()
         self._by_updates, self.by_passes = True, False
         self.updates += 1
-        self._since_asked += 1
+        self._since_asked += bool(self.losses)  # of several optimizers on the same gradients, the first
 
     def ended(self) -> bool:
         """End the step under way: its parts are those of the last one now.
