@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import shlex
 import sys
@@ -16,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from json import dumps, loads
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -46,7 +46,7 @@ NAME_THAT = "give that command, with the variables before it that it sets, as in
 
 def main(order: str) -> None:
     """Run the program of an order, and tell what was seen of it. Never returns."""
-    asked = json.loads(order)
+    asked = loads(order)
     began = time.monotonic()
     from slowstep_probe.processes.own_signals import keep_signals
     from slowstep_probe.processes.standard_input import close_standard_input
@@ -73,7 +73,7 @@ def _protected(asked: dict[str, Any]) -> Any:
     protection = protect(asked["scratch"], [asked["scratch"]])
     if protection.open:
         with os.fdopen(asked["result"], "w") as out:
-            out.write(json.dumps({"refused": unprotected(protection)}) + "\n")
+            out.write(dumps({"refused": unprotected(protection)}) + "\n")
         os._exit(1)
     return protection
 
@@ -400,11 +400,11 @@ class Watched:
             with contextlib.suppress(Exception):  # the program may have put anything in its place
                 stream.flush()
         if "wire" in self.asked:
-            self.asked["wire"].send(json.loads(json.dumps(found, default=str)))
+            self.asked["wire"].send(loads(dumps(found, default=str)))
             while True:
                 threading.Event().wait()
         with os.fdopen(self.asked["result"], "w") as out:
-            out.write(json.dumps(found, default=str) + "\n")
+            out.write(dumps(found, default=str) + "\n")
         EXIT(0)
 
     def _training(self) -> dict[str, Any]:
