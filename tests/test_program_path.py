@@ -77,7 +77,7 @@ def test_a_module_named_as_a_standard_one_is_found_as_python_finds_it(place: str
     (program := tmp_path / "program").mkdir()
     folder = tmp_path if place == "beside" else program
     (folder / "train.py").write_text(TRAIN)
-    env = os.environ | ({} if place == "beside" else {"PYTHONPATH": str(tmp_path)})
+    env = os.environ | ({} if place == "beside" else {"PYTHONPATH": f"{tmp_path}{os.pathsep}{LIBRARY}"})
     entered = entry("program").replace("entered.main(sys.argv.pop())", NAMESAKES.format(folder=str(folder)))
     told = subprocess.run([sys.executable, "-c", entered], capture_output=True, text=True, env=env, check=False)
 

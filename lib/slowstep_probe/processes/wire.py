@@ -6,12 +6,12 @@ Descriptors of files can go with a message, so that a process can be handed the 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import socket
 import time
 from collections.abc import Sequence
+from json import dumps, loads
 from typing import Any
 
 PORTION = 2**16
@@ -55,7 +55,7 @@ class Wire:
 
         `after_failure`, an earlier message may have been cut off by an exception. A line of its own begins here.
         """
-        line = b"\n" * after_failure + json.dumps(message).encode("ascii") + b"\n"
+        line = b"\n" * after_failure + dumps(message).encode("ascii") + b"\n"
         if descriptors:
             sent = socket.send_fds(self._socket, [line], descriptors)
             line = line[sent:]
@@ -76,7 +76,7 @@ class Wire:
                 self._read(deadline)
             line, _, self._unread = self._unread.partition(b"\n")
             with contextlib.suppress(ValueError):  # a line that an exception cut off
-                message = json.loads(line)
+                message = loads(line)
                 if isinstance(message, dict):
                     return message
 

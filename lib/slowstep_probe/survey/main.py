@@ -6,10 +6,10 @@ that the order names.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import traceback
+from json import dumps, loads
 from typing import Any
 
 from slowstep_probe.survey.watched import Watched
@@ -17,7 +17,7 @@ from slowstep_probe.survey.watched import Watched
 
 def main(order: str) -> None:
     """Run the program of an order, and tell what was seen of it. Never returns."""
-    asked = json.loads(order)
+    asked = loads(order)
     began = time.monotonic()
     from slowstep_probe.processes.own_signals import keep_signals
     from slowstep_probe.processes.standard_input import close_standard_input
@@ -44,7 +44,7 @@ def _protected(asked: dict[str, Any]) -> Any:
     protection = protect(asked["scratch"], [asked["scratch"]])
     if protection.open:
         with os.fdopen(asked["result"], "w") as out:
-            out.write(json.dumps({"refused": unprotected(protection)}) + "\n")
+            out.write(dumps({"refused": unprotected(protection)}) + "\n")
         os._exit(1)
     return protection
 

@@ -6,7 +6,6 @@ What needs PyTorch is imported where it is used: this module is imported before 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import sys
@@ -14,6 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from json import dumps, loads
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -241,11 +241,11 @@ class Watched:
             with contextlib.suppress(Exception):  # the program may have put anything in its place
                 stream.flush()
         if "wire" in self.asked:
-            self.asked["wire"].send(json.loads(json.dumps(found, default=str)))
+            self.asked["wire"].send(loads(dumps(found, default=str)))
             while True:
                 threading.Event().wait()
         with os.fdopen(self.asked["result"], "w") as out:
-            out.write(json.dumps(found, default=str) + "\n")
+            out.write(dumps(found, default=str) + "\n")
         EXIT(0)
 
     def _training(self) -> dict[str, Any]:

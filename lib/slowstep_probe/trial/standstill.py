@@ -4,23 +4,29 @@ What makes batches beside the training would go on filling its queue. Then the f
 their batches ready, and a run that waits for its data would look as if it did not. It would also take the processor
 from the arm whose turn it is. So all processes that the program has started are stopped (SIGSTOP), loader workers
 among them, and the interpreter is held while the trial waits, so that no other thread of Python goes on. Threads that
-never ask for the interpreter, as those of a library in C++, can't be held. A timer that the program has set
-(`signal.alarm`), as for a watchdog, stands still, too.
+never ask for the interpreter, as those of a library in C++, can't be held. A timer that the program has set as a
+watchdog (`signal.alarm`, `faulthandler.dump_traceback_later`) stands still, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import os
 import select
 import signal
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
 
+from slowstep_probe.patches import Patches
 from slowstep_probe.processes.tree import descendants, state
 
 RESTING = ("", "Z", "X", "T", "t")
 """The states of processes that are gone, or that somebody has stopped already."""
+
+CANCEL = faulthandler.cancel_dump_traceback_later
 
 LOOK_MILLISECONDS = 60_000
 """The time after which a wait begins anew."""
@@ -44,9 +50,26 @@ class Standstill:
         self._stopped: list[int] = []
         self._timer = (0.0, 0.0)
         """The seconds that were left of the program's timer, and those after which it repeats itself."""
+        self._watchdog: Callable[[], object] | None = None
+        """A call that sets the program's watchdog of `faulthandler` anew; None if it has set none."""
+
+    def attach(self, patches: Patches) -> None:
+        """Notice the watchdog that the program sets by `faulthandler`, whose own thread can't be held."""
+        patches.around(faulthandler, "dump_traceback_later", self._sets_watchdog)
+        patches.around(faulthandler, "cancel_dump_traceback_later", self._cancels_watchdog)
+
+    def _sets_watchdog(self, original: Callable[..., object], *args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        self._watchdog = partial(original, *args, **kwargs)
+
+    def _cancels_watchdog(self, original: Callable[[], object]) -> None:
+        original()
+        self._watchdog = None
 
     def begin(self) -> None:
-        """Stop all processes that this one has started, also those that they start meanwhile, and the timer."""
+        """Stop all processes that this one has started, also those that they start meanwhile, and the timers."""
+        if self._watchdog is not None:
+            CANCEL()
         left = signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._timer = left if any(left) else self._timer
         own = os.getpid()
@@ -59,12 +82,15 @@ class Standstill:
             self._stopped += running
 
     def end(self, but: Collection[int] = ()) -> None:
-        """Let them go on, except those of `but`; the timer with the last of them."""
+        """Let them go on, except those of `but`; the timers with the last of them."""
         self._signal([pid for pid in self._stopped if pid not in but], signal.SIGCONT)
         self._stopped = [pid for pid in self._stopped if pid in but]
         if any(self._timer) and not but:
             signal.setitimer(signal.ITIMER_REAL, *self._timer)
             self._timer = (0.0, 0.0)
+        if self._watchdog is not None and not but:
+            with contextlib.suppress(Exception):  # the file that it writes to may be closed by now
+                self._watchdog()
 
     @staticmethod
     def wait(descriptor: int) -> None:

@@ -112,7 +112,10 @@ class Trial:
         """True if the program was seen to run a profiler of its own."""
         self.looking: tuple[Places, Profile] | None = None
         self.worker_stacks = WorkerStacks()
+        self.descriptors = [wire.fileno(), *self.worker_stacks.descriptors]
+        """What stays open whatever the program closes."""
         if of and of.where:
+            self.descriptors.append(of.where.fileno())
             answer_where(of.where, lambda: (self.probe.tape.phase, self.schedule.all_trained))
 
     def killed_workers(self, patience: float) -> list[signal.Signals]:
@@ -128,7 +131,8 @@ class Trial:
         Meeting(self.launch.meeting, size, self.address).attach(patches)
         self.step_hooks.attach(patches)
         self.own_end.attach(patches)
-        keep_open([self.wire.fileno()], patches)
+        self.standstill.attach(patches)
+        keep_open(self.descriptors, patches)
         if self.rank is not None:
             self.collectives.attach(patches)
             self.exchange.attach(patches)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from selectors import EVENT_READ, DefaultSelector
+from selectors import EVENT_READ, PollSelector
 from types import FrameType
 from typing import Any
 
@@ -54,7 +54,8 @@ class WorkerStacks:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
-        self._ready = DefaultSelector()
+        self.descriptors = [self._read, self._write]
+        self._ready = PollSelector()  # it needs no descriptor of its own
         self._ready.register(self._read, EVENT_READ)
         self._watched: set[int] = set()
         self._late = set[int]()
