@@ -38,7 +38,7 @@ from slowstep_probe.trial import stack_sampler
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.messages import Run
 from slowstep_probe.trial.profiling import Profiling, covered
-from slowstep_probe.trial.stack_sampler import RING, Places, StackLook, place_of, placed
+from slowstep_probe.trial.stack_sampler import RING, Function, Places, StackLook, place_of, placed
 from workloads_for_tests import Raises
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -606,6 +606,21 @@ def test_a_model_that_is_run_without_training_is_told_by_the_line_that_runs_it()
 
     assert {("evaluate", acts), ("forward", within), ("evaluate", within)} <= {(p.phase, p.where) for p in found}
     assert ("evaluate", fit) not in {(p.phase, p.where) for p in found}
+
+
+def test_a_line_that_two_functions_run_counts_once() -> None:
+    """What both read by a helper of theirs is the part of one of them, and not of each."""
+    sample, update = (Function("replay.py", line, name) for line, name in ((30, "sample"), (50, "update")))
+    reads, draws, writes = "replay.py:9 in read", "replay.py:33 in sample", "replay.py:19 in write"
+    looks = {
+        StackLook(0, reads, True, functions=(sample,)): 25,
+        StackLook(0, reads, True, functions=(update,)): 30,
+        StackLook(0, draws, True, functions=(sample,)): 15,
+        StackLook(0, writes, True, functions=(update,)): 30,
+    }
+    found = {p.where: (p.within.rpartition(" ")[2], p.together) for p in placed(Counter(looks), ["other"])}
+
+    assert found == {reads: ("update", 0.85), draws: ("sample", 0.15), writes: ("update", 0.85)}
 
 
 class Doubles(torch.nn.Module):
