@@ -305,6 +305,8 @@ class ProfileRecord:
     """Seconds in which backward passes go through what earlier steps computed."""
     written_out: dict[str, dict[str, float]] = field(default_factory=dict)
     """Seconds of each phase in what the program writes out (`ATTENTION`, `PRODUCT`), and going back through that."""
+    losses: float = 0.0
+    """Seconds between the phases in operators that backward passes go back through, and that compute for a while."""
     moves: dict[str, list[Operator]] = field(default_factory=dict)
     """The largest operators of each phase that only move numbers, each with what called it: `aten::copy_ in
     aten::matmul`."""
