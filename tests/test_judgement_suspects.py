@@ -765,6 +765,15 @@ def test_what_is_computed_again_is_lost_as_far_as_that_is_certain() -> None:
     assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=little), MINIMUM)
 
 
+def test_a_loss_that_backward_passes_go_back_through_is_no_lost_time() -> None:
+    """A program makes it between the phases, where a metric trains nothing."""
+    known = profiled(places={"other": {"fit.py:32 in closure": 0.15}})
+    between = HEALTHY | {"other": 0.2}
+
+    assert suspects(facts(between, profile=known), MINIMUM)
+    assert not suspects(facts(between, profile=replace(known, losses=0.14)), MINIMUM)
+
+
 def test_what_is_computed_again_forth_and_back_is_one_loss() -> None:
     """A network that runs twice on the same values is gone back through twice."""
     line = "pinn.py:24 in derivative"

@@ -40,7 +40,7 @@ from slowstep_probe.trial.messages import TrainBlock
 from slowstep_probe.trial.profiled_steps import covered
 from slowstep_probe.trial.profiling import Profiling
 from slowstep_probe.trial.stack_sampler import RING
-from slowstep_probe.trial.stacks import place_of
+from slowstep_probe.trial.stacks import Function, place_of
 from slowstep_probe.trial.time_by_place import Places, StackLook, placed
 from workloads_for_tests import Raises
 
@@ -610,6 +610,21 @@ def test_a_model_that_is_run_without_training_is_told_by_the_line_that_runs_it()
 
     assert {("evaluate", acts), ("forward", within), ("evaluate", within)} <= {(p.phase, p.where) for p in found}
     assert ("evaluate", fit) not in {(p.phase, p.where) for p in found}
+
+
+def test_a_line_that_two_functions_run_counts_once() -> None:
+    """What both read by a helper of theirs is the part of one of them, and not of each."""
+    sample, update = (Function("replay.py", line, name) for line, name in ((30, "sample"), (50, "update")))
+    reads, draws, writes = "replay.py:9 in read", "replay.py:33 in sample", "replay.py:19 in write"
+    looks = {
+        StackLook(0, reads, True, functions=(sample,)): 25,
+        StackLook(0, reads, True, functions=(update,)): 30,
+        StackLook(0, draws, True, functions=(sample,)): 15,
+        StackLook(0, writes, True, functions=(update,)): 30,
+    }
+    found = {p.where: (p.within.rpartition(" ")[2], p.together) for p in placed(Counter(looks), ["other"])}
+
+    assert found == {reads: ("update", 0.85), draws: ("sample", 0.15), writes: ("update", 0.85)}
 
 
 class Doubles(torch.nn.Module):

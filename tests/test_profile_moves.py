@@ -47,14 +47,22 @@ def phase_by_nodes() -> str:
     return "forward" if torch._C._current_autograd_node() is None else "backward"
 
 
-def profiled(model: nn.Module, inputs: torch.Tensor, folder: Path, retain_graph: bool = False) -> ProfileRecord:
-    """The profile of three steps of a model."""
+def profiled(
+    model: nn.Module,
+    inputs: torch.Tensor,
+    folder: Path,
+    retain_graph: bool = False,
+    loss_of: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> ProfileRecord:
+    """The profile of three steps of a model. `loss_of` makes the loss between the phases."""
     profiling = Profiling(HostClock(), 3, phase=phase_by_nodes)
     profiling.step_ends()
     profiling.step_ends()
     while not profiling.ended:
         with record_function(f"{ANNOTATION}forward"):
-            loss = model(inputs).float().square().sum()
+            found = model(inputs).float()
+            loss = found if loss_of else found.square().sum()
+        loss = loss_of(found) if loss_of else loss
         with record_function(f"{ANNOTATION}backward"):
             loss.backward(retain_graph=retain_graph)
         model.zero_grad()
@@ -99,3 +107,31 @@ def test_casts_are_no_moves(tmp_path: Path) -> None:
     assert calls["aten::_to_copy"] >= 3 * 4
     moved = sum(o.calls for o in record.moves["forward"] if o.name.startswith("aten::copy_"))
     assert moved == calls["aten::copy_"] - calls["aten::_to_copy"]
+
+
+def of_counts(found: torch.Tensor) -> torch.Tensor:
+    """A loss that PyTorch makes of simple operators."""
+    return nn.functional.poisson_nll_loss(found, torch.ones_like(found))
+
+
+def with_a_metric(found: torch.Tensor) -> torch.Tensor:
+    """A metric that trains nothing, and takes far longer than the loss."""
+    for _ in range(20):
+        found.detach().exp().sub(1).sum()
+    return found.sum()
+
+
+def by_rows(found: torch.Tensor) -> torch.Tensor:
+    """A loss in a loop takes hardly more than its calls."""
+    return torch.stack([row[:4].exp().sum() for row in found.flatten(1).unbind()]).sum()
+
+
+@pytest.mark.parametrize(("loss_of", "trains"), [(of_counts, True), (with_a_metric, False), (by_rows, False)])
+def test_a_loss_between_the_phases_is_training(
+    loss_of: Callable[[torch.Tensor], torch.Tensor], trains: bool, tmp_path: Path
+) -> None:
+    """A backward pass goes back through its operators."""
+    record = profiled(nn.Conv2d(8, 8, 1), IMAGES.repeat(4, 1, 1, 1), tmp_path, loss_of=loss_of)
+    between = sum(o.seconds for o in record.by_phase["other"])
+
+    assert (record.losses > 0.5 * between) is trains

@@ -59,10 +59,11 @@ class Place:
     """The library's function in which most of that time is spent, where a line calls a library that trains by itself:
     `PIL/ImageFile.py in load`."""
     within: str = ""
-    """The outermost of the user's functions on the stack that trains nothing: `train.py in update`. It is empty where
-    all of them train, and where the loss is made."""
+    """The outermost of the user's functions on the stack that trains nothing, `train.py in update`, or the one that is
+    most often. It is empty where all of them train, and where the loss is made."""
     together: float = 0.0
-    """The share of the time, 0 to 1, in which the training stood in that function in this phase, at whatever line."""
+    """The share of the time, 0 to 1, in which the training stood at lines of that function in this phase. A line that
+    several functions run counts for the one that runs it most."""
     hooked: bool = False
     """True if a hook of the user's own on an optimizer runs it, within the step and beside the update. `within` is the
     hook then."""
@@ -96,6 +97,8 @@ class ProfileRecord:
     """Seconds in which backward passes go through what earlier steps computed."""
     written_out: dict[str, dict[str, float]] = field(default_factory=dict)
     """Seconds of each phase in what the program writes out (`ATTENTION`, `PRODUCT`), and going back through that."""
+    losses: float = 0.0
+    """Seconds between the phases in operators that backward passes go back through, and that compute for a while."""
     moves: dict[str, list[Operator]] = field(default_factory=dict)
     """The largest operators of each phase that only move numbers, each with what called it: `aten::copy_ in
     aten::matmul`."""

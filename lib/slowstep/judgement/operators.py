@@ -159,7 +159,8 @@ def trust(profile: ProfileRecord) -> float:
 def training(profile: ProfileRecord, phase: str) -> float:
     """Return the share of the time, 0 to 1, that products and losses take within a phase."""
     found = profile.by_phase.get(phase, ())
-    return sum(o.seconds for o in found if _matches(o, PRODUCTS) or _matches(o, LOSS)) / profile.seconds
+    known = sum(o.seconds for o in found if _matches(o, PRODUCTS) or _matches(o, LOSS))
+    return max(known, profile.losses if phase == "other" else 0.0) / profile.seconds
 
 
 def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:

@@ -19,6 +19,7 @@ from torch.profiler import profile
 from slowstep_probe.profiled import Operator, ProfileRecord, no_profile
 from slowstep_probe.trial.computed_again import ComputedAgain
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
+from slowstep_probe.trial.losses import in_losses
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
 from slowstep_probe.trial.moves import moves
 from slowstep_probe.trial.written_out import through_earlier_steps, written_out
@@ -92,6 +93,7 @@ class ProfiledSteps:
             loops=loops(self._host_events, self._part, steps, covered(_spans(self._on_device)), self._repeated()),
             earlier=through_earlier_steps(self._host_events, self._part, steps, self._own),
             written_out=written_out(self._host_events, self._part, steps, self._own),
+            losses=in_losses(self._host_events, self._part, self._own),
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
             again=self._computed_again("forward"),
             again_backward=self._computed_again("backward"),

@@ -145,7 +145,7 @@ def placed(
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
     calling = _calls_what_trains(found, phases, whole)
     found, ahead = (_with_callers(looks, phases, calling) for looks in (found, ahead or Counter()))
-    told, together = Counter[tuple[str, str, bool, bool]](), Counter[tuple[str, Function | None]]()
+    told = Counter[tuple[str, str, bool, bool]]()
     inside = defaultdict[tuple[str, str, bool, bool], Counter[str]](Counter)
     within = defaultdict[tuple[str, str, bool, bool], Counter[Function | None]](Counter)
     for seen, time_there in found.items():
@@ -164,13 +164,16 @@ def placed(
         if beside and _makes_the_loss(phases, seen.mark):
             beside = None
         within[place][beside] += time_there
-        together[phase, beside] += time_there
+    of = {place: functions.most_common(1)[0][0] for place, functions in within.items()}
+    together = Counter[tuple[str, Function | None]]()  # each line counts for one function, whoever calls it as well
+    for place, time_there in told.items():
+        together[place[0], of[place]] += time_there
     number, kept = Counter[str](), []
     for (phase, where, own, hooked), time_there in told.most_common():
         number[phase] += 1
         if number[phase] <= KEPT:
             package = _most(inside[phase, where, own, hooked]) if where.removesuffix(AT_WORKER) in calling else ""
-            function = within[phase, where, own, hooked].most_common(1)[0][0]
+            function = of[phase, where, own, hooked]
             place = Place(phase=phase, where=where, own=own, share=time_there / whole, inside=package, hooked=hooked)
             if function is not None:
                 place = replace(place, within=str(function), together=together[phase, function] / whole)
