@@ -113,7 +113,7 @@ class Trial:
         self.looking: tuple[Places, Profile] | None = None
         self.worker_stacks = WorkerStacks()
         self.descriptors = [wire.fileno(), *self.worker_stacks.descriptors]
-        """What stays open whatever the program closes."""
+        """The descriptors that stay open whatever the program closes."""
         if of and of.where:
             self.descriptors.append(of.where.fileno())
             answer_where(of.where, lambda: (self.probe.tape.phase, self.schedule.all_trained))
