@@ -30,6 +30,7 @@ from bench.gpu.parts import parts  # noqa: E402
 from bench.gpu.running import DONE, FAILED, NOT_RUN, OPEN, OtherFigures, run, state  # noqa: E402
 from bench.gpu.runs import RUNS, settings_of_run  # noqa: E402
 from bench.gpu.scale import DRY, REAL, Scale  # noqa: E402
+from bench.own_scripts.script import throughput  # noqa: E402
 from slowstep.environment.machine import this_machine  # noqa: E402
 from slowstep.factors import check_levels  # noqa: E402
 from slowstep.settings import Settings, override  # noqa: E402
@@ -118,6 +119,17 @@ def test_a_cause_stands_in_the_script(scale: Scale, name: str) -> None:
 
     compile(text, "gpt.py", "exec")
     assert commands.CAUSES[name].line in text
+
+
+@pytest.mark.trials
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", commands.CAUSES)
+def test_a_script_with_a_cause_trains(name: str, bench: Bench) -> None:
+    """A dry run diagnoses some of the scripts. The others train as well."""
+    path = commands.written(name, bench)
+    command = [sys.executable, path.name, "8"]
+
+    assert throughput(command, path.parent) > 0
 
 
 @pytest.mark.parametrize(

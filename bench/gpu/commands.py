@@ -116,7 +116,7 @@ def _cells(name: str) -> list[Cell]:
     return cells
 
 
-def _written(name: str, bench: Bench) -> Path:
+def written(name: str, bench: Bench) -> Path:
     """Write the script with a cause into a folder that holds nothing else, and return its path."""
     path = bench.work / "scripts" / re.sub(r"\W+", "_", name) / SCRIPT.name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def _written(name: str, bench: Bench) -> Path:
 
 def _diagnosed(name: str, bench: Bench) -> Figures:
     """Survey the command and measure its investigation, as `slowstep measure -- python gpt.py` does."""
-    path = _written(name, bench)
+    path = written(name, bench)
     with contextlib.chdir(path.parent):
         order = SurveyOrder(epoch_seconds=3.0)
         seen, folder = surveyed_for([sys.executable, path.name], order, bench.work, f"command_{path.parent.name}")
@@ -142,7 +142,7 @@ def _diagnosed(name: str, bench: Bench) -> Figures:
 
 def _size(name: str, bench: Bench) -> Figures:
     """Run the script with the cause and without it, by turns."""
-    with_cause, without = _written(name, bench), _written(HEALTHY, bench)
+    with_cause, without = written(name, bench), written(HEALTHY, bench)
     command = [sys.executable, SCRIPT.name, str(bench.scale.script_steps)]
     runs = (partial(throughput, command, path.parent, timeout=TRUTH_TIMEOUT) for path in (with_cause, without))
     return gains_of(bench.scale.turns, *runs)

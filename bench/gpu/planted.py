@@ -36,14 +36,14 @@ SIZE = "size"
 def parts(scale: Scale) -> list[Part]:
     """Return the parts: two causes each, and the healthy runs."""
     known = scenarios(scale)
-    measured = list(known["planted"])[: scale.of_a_kind]
-    planted = {f"planted-{1 + i // 2}": measured[i : i + 2] for i in range(0, len(measured), 2)}
+    causes = list(known["planted"])
+    planted = {f"planted-{1 + i // 2}": causes[i : i + 2] for i in range(0, len(causes), 2)}
     healthy = {"healthy": list(known["healthy"])}
     goals = [
         Goal(
-            asked=f"causes named first, with a size that agrees, of {len(measured)}",
+            asked=f"causes named first, with a size that agrees, of {len(causes)}",
             wanted=f"at least {LEAST_NAMED}",
-            value=partial(_right, measured),
+            value=partial(_right, causes),
             holds=lambda count: count >= LEAST_NAMED,
         ),
     ]
@@ -56,12 +56,12 @@ def parts(scale: Scale) -> list[Part]:
     return [
         Part(
             name=name,
-            title=", ".join(cause.replace("_", " ") for cause in causes),
-            cells=[cell for cause in causes for cell in _cells(cause, known, scale)],
+            title=", ".join(cause.replace("_", " ") for cause in held),
+            cells=[cell for cause in held for cell in _cells(cause, known, scale)],
             goals=[left_alone] if name == "healthy" else goals,
             room=() if name == "healthy" else tuple(planted),
         )
-        for name, causes in (planted | healthy).items()
+        for name, held in (planted | healthy).items()
     ]
 
 

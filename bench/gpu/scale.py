@@ -72,8 +72,8 @@ class Scale:
     script_steps: int
     """The steps that it trains without the kit, a quarter of them before its clock."""
     of_a_kind: int | None
-    """How many planted causes, commands and modes of the compiler are measured, which differ in a setting or a line
-    each; None for all. A dry run shows that they run, for which two of a kind do."""
+    """How many commands are diagnosed, and how many modes of the compiler are measured, which differ in a line or a
+    setting each; None for all."""
     job: dict[str, Any]
     """What is changed in seed 001 for the job that is projected and trained."""
 
