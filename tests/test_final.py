@@ -714,7 +714,8 @@ def test_a_page_does_not_clear_what_it_asks_about_where_that_loses_time(
     subject: str, phase: str, rank: int | None, cleared: bool, supported: Callable[..., Measured]
 ) -> None:
     """Nothing that could be tried acts between the phases, and a third of the time may be lost there."""
-    refuted = replace(supported(0.0, 0, optim="sgd").verdict, outcome=Outcome.REFUTED)
+    limit = supported(0.0, 0, optim="sgd").verdict
+    refuted = replace(limit, outcome=Outcome.REFUTED, meaning=Meaning.DIAGNOSTIC)
     share = Interval(mean=0.31, lower=0.3, upper=0.32, p=0.0, n=9)
     lost = Suspect(phase=phase, share=share, why="it trains nothing", rank=rank)
     headline = str(conclusion(subject, [refuted], [lost])).partition("\n")[0]
