@@ -5,7 +5,6 @@ The profiler slows the steps that it looks at, so they are never judged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -112,6 +111,9 @@ class ProfileRecord:
     calls were not looked at one by one, as on a device."""
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
+    beside: dict[str, float] = field(default_factory=dict)
+    """The processor time of threads that run Python beside the training in these steps, as a share of the time, by the
+    function that each runs: `writer.py in run`."""
     start: int = 0
     """The samples after which steps were asked for, where later ones were; 0 where any would do."""
     trained: int = 0
@@ -124,7 +126,7 @@ class ProfileRecord:
     """The node of a cluster that measured it; empty for the machine that the kit ran on."""
 
 
-def no_profile(why: str, places: Sequence[Place] = ()) -> ProfileRecord:
-    """Return the record of a profile that failed, with the lines that were seen before."""
+def no_profile(why: str) -> ProfileRecord:
+    """Return the record of a profile that failed."""
     nothing = {"steps": 0, "seconds": 0.0, "operators": [], "idle": 0.0, "gaps_per_step": 0.0, "gap_seconds": 0.0}
-    return ProfileRecord(device="cpu", trace="", failed=why, places=list(places), **nothing)
+    return ProfileRecord(device="cpu", trace="", failed=why, **nothing)

@@ -224,6 +224,7 @@ class Evidence:
             peak=self.peak,
             unobserved=observed.trial.failure if observed else "",
             unprofiled=profile.failed,
+            beside=profile.beside,
             block_length=self.block_length,
             courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._early.courses],
             projection=None if self._early.change_pace else self._job(facts, self.settings),

@@ -367,6 +367,7 @@ class Lab(Shown):
             fails=self.baseline.fails,
             unprojected=self.baseline.unprojected,
             unprofiled=self.baseline.unprofiled,
+            beside=dict(self.baseline.beside),
             epochs_end=self.baseline.epochs_end,
             first_reads=self.baseline.facts.first_reads,
             rests_on=self.baseline.rests_on,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slowstep.environment.limits import usable_cores
@@ -45,6 +45,8 @@ class Baseline:
     """The reason why the baseline could not be observed by itself; empty if it was."""
     unprofiled: str
     """The reason why the baseline could not be profiled; empty if it was."""
+    beside: Mapping[str, float]
+    """The processor time of threads of its own that run Python beside the training, as `ProfileRecord.beside`."""
     projection: Projection | None
     """The real job; None if its size or its speed is not known, or if its steps keep no one pace."""
     unprojected: str = ""
@@ -181,6 +183,8 @@ class Summary:
     unprojected: str = ""
     """The reason why the job is not projected, as a clause; empty if it is."""
     unprofiled: str = ""
+    beside: dict[str, float] = field(default_factory=dict)
+    """The processor time of threads that run Python beside the training, as `ProfileRecord.beside`."""
     """The reason why the baseline was not profiled, as a clause; empty if it was."""
     epochs_end: str = ""
     """Why epochs end in trials as the program has them, as a clause; empty if they go on without end."""

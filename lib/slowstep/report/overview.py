@@ -83,6 +83,8 @@ class Overview:
     """The reason why the job is not projected, as a clause; empty if it is."""
     unprofiled: str
     """The reason why the run was not profiled, as a clause; empty if it was."""
+    threads: str
+    """What threads of the program take beside its training, in sentences; empty if that is little."""
     audited: str
     """What the audit of reported figures found, in sentences; empty if there was none."""
     machine: str
@@ -302,7 +304,7 @@ class Overview:
 
         The text is empty if nothing of that is known.
         """
-        beside = (self.busy, self.perhaps, self.not_counted, self.other_code)
+        beside = (self.threads, self.busy, self.perhaps, self.not_counted, self.other_code)
         if self.noise is None or not math.isfinite(self.noise):
             return " ".join(filter(None, beside))
         gain = unsigned(percent(min(self.noise, MOST)))

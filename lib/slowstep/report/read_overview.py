@@ -39,7 +39,7 @@ from slowstep.wording.course import course, perhaps, surely
 from slowstep.wording.edited import after_survey, not_counted
 from slowstep.wording.epochs import epochs_end
 from slowstep.wording.first_reads import waits_for_disk
-from slowstep.wording.held_back import busy, quota
+from slowstep.wording.held_back import busy, other_threads, quota
 from slowstep.wording.words import SIGNS, apart, share
 
 
@@ -89,6 +89,7 @@ def overview(folder: Path) -> Overview:
         waits_for_disk=waits_for_disk(latest.first_reads),
         unprojected=first.unprojected,
         unprofiled=latest.unprofiled,
+        threads=other_threads(latest.beside, first.minimum_effect),
         audited=_audited(store),
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),

@@ -1,8 +1,8 @@
-"""What held a run back from outside, in words: other processes, and a quota of CPU time."""
+"""What holds a run back beside its steps, in words: other threads and processes, and a quota of CPU time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slowstep.judgement.disturbed import disturbances
 from slowstep.records import Block
@@ -11,8 +11,28 @@ from slowstep.text.numbers import percentage
 BUSY = 0.2
 """The machine is called busy from this share of blocks that something else interrupted."""
 
+MOST_THREADS = 3
+"""The most functions of threads that are named."""
+
 OFTEN = 0.1
 """A quota of CPU time is told of the run from this share of its periods in which it is used up."""
+
+
+def other_threads(beside: Mapping[str, float], least: float) -> str:
+    """Return what a program's threads take beside its training, in sentences.
+
+    `beside` holds their processor time as a share of the time, by the function that each runs. The text is empty if
+    they take less than the share `least` together.
+    """
+    together = sum(beside.values())
+    if not beside or together < least:
+        return ""
+    named = "; ".join(f"{where} {percentage(part)}" for where, part in list(beside.items())[:MOST_THREADS])
+    return (
+        f"Beside the training, other threads of the program take {percentage(together)} of a processor's time "
+        f"({named}). One thread at a time runs Python, so the training may wait for them in any phase, and its phases "
+        "look longer by that."
+    )
 
 
 def busy(blocks: Sequence[Block]) -> str:

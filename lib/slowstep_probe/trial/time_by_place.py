@@ -34,6 +34,7 @@ from slowstep_probe.trial.stacks import (
     place_of,
     stack,
 )
+from slowstep_probe.trial.threads_beside import ThreadsBeside
 from slowstep_probe.trial.update_calls import UpdateCalls
 
 KEPT = 12
@@ -93,8 +94,16 @@ class Places(StackSampler):
         self.updates = UpdateCalls(weights)
         self.found: Counter[StackLook] = Counter()
         """The microseconds that looks count for, by what they saw."""
+        self._threads = ThreadsBeside()
+        self.beside: dict[str, float] = {}
+        """The processor time of other threads as `ThreadsBeside` tells it; known after `stop`."""
         self._looks: list[tuple[StackLook, int, float]] = []
         """What each look saw, the microseconds that it counts for, and its moment."""
+
+    def begin(self) -> None:
+        """Begin to look, in the thread that is looked at."""
+        self._threads.begin()
+        super().begin()
 
     def stop(self, phases: Sequence[str], reached: Callable[[], Sequence[float]] = lambda: ()) -> list[Place]:
         """Stop looking, and return the places with their shares of the whole time, largest first.
@@ -103,6 +112,7 @@ class Places(StackSampler):
         what trains came to each mark, by `time.monotonic()`: a device comes there later than the host.
         """
         self.end()
+        self.beside = self._threads.end()
         self.updates.end()
         return placed(self.found, phases, self.updates.found, self._ahead(reached()))
 

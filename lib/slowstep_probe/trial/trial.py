@@ -35,7 +35,7 @@ from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes.own_descriptors import keep_open
 from slowstep_probe.processes.own_end import OwnEnd
 from slowstep_probe.processes.wire import Wire
-from slowstep_probe.profiled import no_profile
+from slowstep_probe.profiled import ProfileRecord, no_profile
 from slowstep_probe.program import to_its_end
 from slowstep_probe.ranks.collectives import Collectives
 from slowstep_probe.ranks.gathering import OwnRank
@@ -286,9 +286,10 @@ class Trial:
         self.looking = None
         tape = self.probe.tape
         self.places = of_waiting(places.stop(tape.phases(), tape.reached), self.worker_stacks.end())
+        self.beside = places.beside
         self.probe.close()
         if self.profiles_itself and not self.together:  # the other ranks have been asked to train on
-            self._send(Profiled(record=no_profile(PROFILES_ITSELF, self.places)))
+            self._send(Profiled(record=self._with_looks(no_profile(PROFILES_ITSELF))))
             return False
         warm_up_profiler()
         self.probe.phases.annotation = lambda phase: record_function(ANNOTATION + phase)
@@ -305,11 +306,15 @@ class Trial:
         if request.returned:
             trace = Path(self.launch.meeting) / trace.name
         if profiling.failed:
-            self._send(Profiled(record=no_profile(profiling.failed, self.places)))
+            self._send(Profiled(record=self._with_looks(no_profile(profiling.failed))))
             return
         found = profiling.read(trace)
         content = base64.b64encode(trace.read_bytes()).decode("ascii") if request.returned else ""
-        self._send(Profiled(record=replace(found, places=self.places), content=content))
+        self._send(Profiled(record=self._with_looks(found), content=content))
+
+    def _with_looks(self, found: ProfileRecord) -> ProfileRecord:
+        """Return the record of a profile with what was seen in the steps before it."""
+        return replace(found, places=self.places, beside=self.beside)
 
     def _serve(self) -> None:
         """Answer requests until one asks for steps. Waiting uses no processor time."""
