@@ -515,7 +515,7 @@ Either a | b.
 |---|---|
 | lr | 0.1 |
 
-| run | s/it | score |
+| run | s/it | headroom |
 |---|---|---|
 | a | 2.1 | 31 % |
 
@@ -526,7 +526,7 @@ Either a | b.
     found = audited(text)
 
     assert ["a", "b"] == [run.label for run in found.runs]
-    assert any("score" in question for question in found.questions)
+    assert any("headroom" in question for question in found.questions)
 
 
 def test_phases_of_a_step_are_read_from_a_table() -> None:

@@ -12,6 +12,7 @@ from torch.profiler import record_function
 
 from slowstep_probe.probe.clock import HostClock
 from slowstep_probe.profiled import ProfileRecord
+from slowstep_probe.trial import losses
 from slowstep_probe.trial.profiled_steps import ANNOTATION
 from slowstep_probe.trial.profiling import Profiling
 
@@ -126,11 +127,19 @@ def by_rows(found: torch.Tensor) -> torch.Tensor:
     return torch.stack([row[:4].exp().sum() for row in found.flatten(1).unbind()]).sum()
 
 
-@pytest.mark.parametrize(("loss_of", "trains"), [(of_counts, True), (with_a_metric, False), (by_rows, False)])
+@pytest.mark.parametrize(
+    ("loss_of", "short", "trains"),
+    [(of_counts, losses.SHORT, True), (with_a_metric, losses.SHORT, False), (by_rows, 1.0, False)],
+)
 def test_a_loss_between_the_phases_is_training(
-    loss_of: Callable[[torch.Tensor], torch.Tensor], trains: bool, tmp_path: Path
+    loss_of: Callable[[torch.Tensor], torch.Tensor],
+    short: float,
+    trains: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A backward pass goes back through its operators."""
+    """A backward pass goes back through its operators, and these take longer than a call, of whatever length one is."""
+    monkeypatch.setattr(losses, "SHORT", short)
     record = profiled(nn.Conv2d(8, 8, 1), IMAGES.repeat(4, 1, 1, 1), tmp_path, loss_of=loss_of)
     between = sum(o.seconds for o in record.by_phase["other"])
 

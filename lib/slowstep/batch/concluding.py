@@ -13,6 +13,7 @@ from slowstep.investigation import Lab, read_investigation
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.results import Summary
 from slowstep.judgement.verdict import Verdict
+from slowstep.records import Store
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, Section
 
 
@@ -66,20 +67,21 @@ def conclude_again(folder: Path, sections: Collection[Section]) -> dict[Section,
 
     Where that fails, what was concluded stays. Return those sections with the reasons.
     """
-    failed = dict[Section, Exception]()
+    failed, store = dict[Section, Exception](), Store(folder / "records")
     for section in sections:
-        lab = read_investigation(folder, section.notebook)
-        known = lab.evidence.concluded
+        known = store.read(Summary, "summaries", section.notebook)
         if section is not AUDIT and (known is None or known.code == own_code()):
             continue
         try:
+            lab = read_investigation(folder, section.notebook)
             found = baseline(lab) if section is BASELINE else concluded(section, lab)
-        except Exception as error:  # of the baseline; that of another section stands in what it returns
-            found = Concluded(section=section, lab=lab, failed=error)
+        except Exception as error:  # of the records, or of the baseline; others stand in what is returned
+            failed[section] = error
+            continue
         if found.failed is not None:
             failed[section] = found.failed
         elif section is AUDIT:
             lab.keep_audit(lab.audit)
         else:
-            lab.evidence.store.write(found.summary, "summaries", section.notebook)
+            store.write(found.summary, "summaries", section.notebook)
     return failed

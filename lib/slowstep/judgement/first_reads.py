@@ -32,9 +32,9 @@ PAGE = 4096
 """The least bytes a step that count as fetched: a page of the kernel's cache."""
 
 MOSTLY, HARDLY = 0.5, 0.1
-"""Of the most that any step fetched at a place of the data, a step that read from disk fetched at least the first part,
-and one that read from memory at most the second. The former also fetched at least the first part of what the median
-place fetches: of steps that were asked for at once, some may have found their files in memory."""
+"""The parts of the most that any step fetched at a place of the data: a step that read from disk fetched at least the
+first, and one that read from memory at most the second. The former also fetched at least the first part of what the
+median place fetches: of steps that were asked for at once, some may have found their files in memory."""
 
 FEWEST = 12
 """The fewest places of the data that must have been read both from disk and from memory."""

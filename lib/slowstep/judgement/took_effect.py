@@ -1,4 +1,4 @@
-"""Whether a change took effect: the facts that it has to show, held against those that its trial observed."""
+"""The check that a change took effect: the facts that it has to show, held against those that its trial observed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SPEED_UP = re.compile(
 
 
 FASTER = re.compile(r"(?:% )?faster(?: by)?(?: ?[(\[]?(?:vs\.?|than|over) [^()]{1,30}[)\]]?)?")
-"""By how much a row is faster, which a percentage says without a sign."""
+"""Headers that say by how much a row is faster, which a percentage says without a sign."""
 
 
 OF_THE_ONE = re.compile(

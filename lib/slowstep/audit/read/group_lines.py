@@ -23,7 +23,7 @@ def with_groups_named(table: Table) -> Table:
     header, *body = table
     alone = [_alone(row, len(header)) for row in body]
     headings = [bool(text) for text in alone]
-    if not any(headings) or all(headings) or not _are_set_apart(body, headings):
+    if not any(headings) or all(headings) or not _are_set_apart(body, headings, len(header)):
         return table
     last = max(i for i, heading in enumerate(headings) if not heading)
     found: list[list[Cell]] = []
@@ -45,8 +45,12 @@ def _alone(row: Sequence[Cell], wide: int) -> str:
     return texts[0] if wide > 1 and (spans or single) and is_word(texts[0]) else ""
 
 
-def _are_set_apart(body: Table, headings: Sequence[bool]) -> bool:
-    """Return whether the lines of one text are no runs: the first line is one, or all are marked and no row is."""
+def _are_set_apart(body: Table, headings: Sequence[bool], wide: int) -> bool:
+    """Return whether the lines of one text are no runs: the first line is one, or all are marked and no row is.
+
+    A first line that is not marked and ends before the last column may as well be one that was cut off.
+    """
     marked = [row[0][0].lstrip().startswith(MARKED) or len({text for text, *_ in row}) == 1 < len(row) for row in body]
     own = [mark for mark, heading in zip(marked, headings, strict=True) if heading]
-    return headings[0] or (all(own) and sum(marked) == len(own))
+    first = headings[0] and (marked[0] or len(body[0]) == wide)
+    return first or (all(own) and sum(marked) == len(own))

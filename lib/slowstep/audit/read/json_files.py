@@ -14,7 +14,7 @@ from slowstep.audit.read.columns import MEASURED, OUT_OF_MEMORY, column
 from slowstep.audit.read.measures import number
 from slowstep.audit.read.source_text import Unreadable, text_of
 from slowstep.audit.read.tables import MANY, rows_of
-from slowstep.audit.read.trainer_state import read_trainer_state
+from slowstep.audit.read.trainer_state import HISTORY, read_trainer_state
 from slowstep.text.sentences import capitalised
 
 OF_NO_MEANING = {"metrics", "results", "result", "config", "params", "parameters", "args", "settings", "performance"}
@@ -43,8 +43,9 @@ def read_json(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
             held = _with_named_values(json.loads(text_of(path), parse_float=str, parse_int=str))
         except (ValueError, RecursionError):
             held = None
-        if isinstance(held, dict) and len(held) == 1 and (inside := next(iter(held.values()))) and _are_objects(inside):
-            held = inside  # the one list that an answer of a server holds
+        only = next(iter(held.items())) if isinstance(held, dict) and len(held) == 1 else ("", None)
+        if only[1] and only[0] != HISTORY and _are_objects(only[1]):
+            held = only[1]  # the one list that an answer of a server holds
         if isinstance(held, dict) and len(held) > 1 and all(isinstance(each, dict) for each in held.values()):
             held = _rows_by_name(held, path.stem)
         if not (held and _are_objects(held)):

@@ -17,6 +17,10 @@ FIGURES = {
 """Trainer's names for the figures that it logs when training ends, with ours. Its speed is only there."""
 
 
+HISTORY = "log_history"
+"""The name of the list of what Trainer logged."""
+
+
 def read_trainer_state(path: Path) -> dict[str, Any]:
     """Return one row: steps, epochs and, where training came to its end, time and speeds; Unreadable without a speed.
 
@@ -31,16 +35,16 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
         raise Unreadable(str(path), 1, 1, f"holds a number that no run has: {str(error).split(';')[0]}") from None
     except RecursionError:
         raise Unreadable(str(path), 1, 1, "is nested too deeply") from None
-    if isinstance(state, dict) and "log_history" not in state and FIGURES.keys() & state.keys():
-        state = {"epoch": state.get("epoch"), "log_history": [state]}  # what a script saves at its end (`save_metrics`)
-    if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
+    if isinstance(state, dict) and HISTORY not in state and FIGURES.keys() & state.keys():
+        state = {"epoch": state.get("epoch"), HISTORY: [state]}  # what a script saves at its end (`save_metrics`)
+    if not isinstance(state, dict) or not isinstance(state.get(HISTORY), list):
         why = "is no trainer state: it has no log_history, and no figure of Trainer such as train_runtime"
         raise Unreadable(str(path), 1, 1, why)
     figures: dict[str, Any] = {}
     for ours, theirs in (("steps", "global_step"), ("epochs", "epoch")):
         if _number(state.get(theirs)):
             figures[ours] = state[theirs]
-    for entry in state["log_history"]:
+    for entry in state[HISTORY]:
         if isinstance(entry, dict):
             said = {name: entry[name] for name in FIGURES if name in entry}
             for name, value in said.items():
