@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain, count
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from slowstep.text.markdown import escape, escape_cell
+from slowstep.text.markdown import escape, escape_cell, table
 from slowstep.text.visible import visible_lines
 
 MIME = "application/vnd.plotly.v1+json"
@@ -117,12 +117,7 @@ class Table:
         """Return the rows as a Markdown table, for files that are read as text."""
         if not self.rows:
             return escape(self.empty)
-
-        def line(cells: Iterable[Any]) -> str:
-            return "| " + " | ".join(map(escape_cell, cells)) + " |"
-
-        columns = columns_of(self.rows)
-        return "\n".join([line(columns), "|---" * len(columns) + "|", *map(line, cells_of(self.rows))])
+        return table([[*map(escape_cell, row)] for row in (columns_of(self.rows), *cells_of(self.rows))])
 
 
 def _shown(value: object) -> object:

@@ -1,8 +1,9 @@
-"""Escaping of untrusted text in Markdown: names, paths, reasons and logs stay plain text, whatever they hold."""
+"""Tables in Markdown, and the escaping of untrusted text: names, paths and logs stay plain text, whatever they hold."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from slowstep.text.visible import visible
 
@@ -33,6 +34,12 @@ def escape_cell(text: object) -> str:
     """Return `text` for the cell of a Markdown table. Markup of line starts needs no escape there."""
     line = MARKS.sub(lambda m: m[1] or "".join(f"\\{mark}" for mark in m[0]), _one_line(text))
     return ADDRESS.sub(r"\\\g<0>", line)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as a Markdown table, the header first. What stands in a cell is escaped already."""
+    header, *body = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([header, "|---" * len(rows[0]) + "|", *body])
 
 
 def code(text: object) -> str:

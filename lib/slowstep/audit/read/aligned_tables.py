@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from slowstep.audit.read.columns import is_number
+from slowstep.text.markdown import table
 
 RULER = frozenset("-=+_|~: \t")
 """The signs of a line that is drawn between the rows of a table, or around them."""
@@ -48,5 +49,5 @@ def _table(lines: Sequence[list[str]]) -> str:
         rows = [row[1:] for row in rows] if counted else rows
         fits = len(header) > 1 and not any(map(is_number, header)) and all(len(row) == len(header) for row in rows)
         if fits and all(any(map(is_number, row)) for row in rows):
-            return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)) + "\n"
+            return table([header, *rows]) + "\n"
     return ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.read.source_text import Unreadable, text_of
+from slowstep.text.markdown import table
 
 TABLE = re.compile(r"<table\b", re.IGNORECASE)
 HIDDEN = ("script", "style", "head", "svg")
@@ -159,5 +160,4 @@ def _table(rows: list[list[str]]) -> str:
     rows = [row for row in rows if row]
     if not rows:
         return ""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(["\n", lines[0], "|---" * len(rows[0]) + "|", *lines[1:], "\n"])
+    return "\n".join(["\n", table(rows), "\n"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from slowstep.text.markdown import table
+
 ARGUMENT = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 """An argument in braces, which may hold two levels of others."""
 
@@ -73,8 +75,7 @@ def _table(body: str) -> str:
     rows = [row for row in rows if any(row)]
     if not rows:
         return ""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(["\n", lines[0], "|---" * len(rows[0]) + "|", *lines[1:], "\n"])
+    return "\n".join(["\n", table(rows), "\n"])
 
 
 def _cells(part: str) -> list[str]:
