@@ -214,7 +214,7 @@ def test_a_level_proves_its_effect_or_says_why_not(
     case = case_of(factor, value)
     made = case.contrast
     reason = made.untestable or made.unmet
-    assert factor.accepts(value) is None
+    assert factor.wrong_with(value) is None
     assert factor.refuses(value, case.settings.run) is None
     if reason:
         assert any(word in reason for word in (" needs ", " acts "))

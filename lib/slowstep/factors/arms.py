@@ -251,7 +251,7 @@ def without_refused(settings: Settings) -> Settings:
 
 def _level_problems(factor: Factor, value: object, settings: Settings, key: str) -> list[str]:
     """Return the reasons why a run of these settings can't have a level, each as a message about `key`."""
-    wrong = factor.accepts(value) or factor.refuses(value, settings.run)
+    wrong = factor.wrong_with(value) or factor.refuses(value, settings.run)
     if wrong:
         return [f"{key}: {wrong}."]
     level = factor.level(value, settings.run)

@@ -113,11 +113,6 @@ def number(low: float, high: float) -> Accepts:
     return accepts
 
 
-def switch(value: Any) -> str | None:
-    """Accept true or false."""
-    return None if isinstance(value, bool) else f"expected true or false, found {describe(value)}"
-
-
 def one_of(*allowed: Any) -> Accepts:
     """Accept one of the `allowed` words."""
 
@@ -182,13 +177,13 @@ def of_a_command(kind: str, what: str) -> Requires:
     return _with_docstring(requires, f"a command's {what}")
 
 
-def all_of(*requirements: Requires) -> Requires:
-    """Join several requirements. The first that is not met is reported."""
+def all_of(*conditions: Callable) -> Callable:
+    """Join several requirements, or several refusals. The first that speaks against a level is reported."""
 
-    def requires(value: Any, run: Run, machine: Machine) -> str | None:
-        return next((why for r in requirements if (why := r(value, run, machine))), None)
+    def joined(*asked: Any) -> str | None:
+        return next((why for condition in conditions if (why := condition(*asked))), None)
 
-    return _with_docstring(requires, "; ".join(r.__doc__ or "" for r in requirements))
+    return _with_docstring(joined, "; ".join(condition.__doc__ or "" for condition in conditions))
 
 
 def only_if(condition: Callable[[Run], bool], why: str) -> Refuses:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from slowstep.environment.machine import Machine
+from slowstep.settings.convert import describe
 from slowstep.settings.run import Run
 from slowstep_probe.measured import PHASES, WHERE_RANKS_WAIT
 
@@ -130,8 +131,9 @@ class Factor:
     """Returns why a run of these settings can't have a level on any machine, or None."""
     unmet: Callable[[Run], str | None] = lambda run: None
     """Returns why trials can't meet what the factor acts on, or None. It is asked only if no bound refutes it."""
-    accepts: Callable[[Any], str | None] = lambda value: None
-    """Returns what is wrong with a level's value as a user wrote it, or None."""
+    accepts: Callable[[Any], str | None] | None = None
+    """Returns what is wrong with a level's value as a user wrote it, or None. Where it is not said, a factor whose
+    examples are true or false takes these, and any other one takes all values."""
     proposes: Callable[[Run, Machine], Sequence[Any]] | None = None
     """Returns the values that are worth trying for a run on a machine; its examples where nothing is said."""
     an_extra: bool = False
@@ -165,10 +167,17 @@ class Factor:
         return [value for value in values if self._can_propose(value, run, machine)]
 
     def _can_propose(self, value: Any, run: Run, machine: Machine) -> bool:
-        if value == self.current(run) or self.accepts(value) or self.refuses(value, run):
+        if value == self.current(run) or self.wrong_with(value) or self.refuses(value, run):
             return False
         costly = self.meaning is self.meaning_of(self.level(value, run)) is Meaning.SEMANTICS
         return (self.an_extra or not costly) and self.requires(value, run, machine) is None
+
+    def wrong_with(self, value: Any) -> str | None:
+        """Return what is wrong with a level's value as a user wrote it, or None."""
+        if self.accepts is not None:
+            return self.accepts(value)
+        is_switch = self.examples and all(isinstance(one, bool) for one in self.examples)
+        return f"expected true or false, found {describe(value)}" if is_switch and not isinstance(value, bool) else None
 
     def cause_at(self, level: Level, run: Run) -> str:
         """Return the cost that this level takes away from a run if it is faster."""

@@ -17,7 +17,6 @@ from slowstep.factors.entries import (
     one_of,
     only,
     section,
-    switch,
     switched,
     whole,
 )
@@ -167,7 +166,6 @@ FACTORS = (
         bound="epoch_start",
         unmet=_unknown_epoch,
         proposes=lambda run, machine: (True,) if run["dataloader_num_workers"] else (),
-        accepts=switch,
     ),
     Factor(
         name="dataloader_pin_memory",
@@ -182,7 +180,6 @@ FACTORS = (
         bound="batches",
         requires=needs_cuda("pinned memory"),
         proposes=lambda run, machine: (not run["dataloader_pin_memory"],),
-        accepts=switch,
     ),
     Factor(
         name="non_blocking",
@@ -195,7 +192,6 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=(True,),
         requires=needs_cuda("a non-blocking transfer"),
-        accepts=switch,
     ),
     Factor(
         name="tokenize",
@@ -245,7 +241,6 @@ FACTORS = (
         shares_cores=True,
         bound="data",
         proposes=only(True),
-        accepts=switch,
     ),
     Factor(
         name="padding",
@@ -274,7 +269,6 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=(True,),
         requires=of_a_command("padded_columns", "batches with columns of padding alone"),
-        accepts=switch,
         undoes=True,
     ),
     Factor(
@@ -289,7 +283,6 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=(True,),
         requires=of_a_command("constant_columns", "batches of tokens that begin or end with columns of one value"),
-        accepts=switch,
         undoes=True,
     ),
     Factor(

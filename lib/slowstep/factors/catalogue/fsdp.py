@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slowstep.environment.machine import Machine
-from slowstep.factors.entries import one_of, only, section, switch, switched
+from slowstep.factors.entries import one_of, only, section, switched
 from slowstep.factors.factor import EXCHANGE, Factor, Meaning
 from slowstep.settings.run import Run
 
@@ -39,7 +39,6 @@ FSDP = (
         touches=frozenset({"forward"}) | EXCHANGE,
         examples=(False,),
         requires=_fsdp2,
-        accepts=switch,
     ),
     Factor(
         name="sharding_strategy",
@@ -67,7 +66,6 @@ FSDP = (
         touches=FORWARD,
         examples=(True,),
         requires=_either,
-        accepts=switch,
     ),
     Factor(
         name="fsdp_backward_prefetch",
@@ -94,6 +92,5 @@ FSDP = (
         touches=FORWARD,
         examples=(False,),
         requires=_fsdp1,
-        accepts=switch,
     ),
 )

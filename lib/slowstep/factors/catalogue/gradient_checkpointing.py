@@ -18,7 +18,6 @@ from slowstep.factors.entries import (
     one_of,
     only,
     section,
-    switch,
     switched,
     whole,
 )
@@ -134,7 +133,6 @@ FACTORS = (
         bound="recomputation",
         undoes=True,
         proposes=only(False),
-        accepts=switch,
     ),
     Factor(
         name="every_n_layers",
@@ -160,7 +158,6 @@ FACTORS = (
         touches=COMPUTE,
         examples=(True,),
         proposes=only(),
-        accepts=switch,
     ),
     Factor(
         name="offload",
@@ -174,7 +171,6 @@ FACTORS = (
         examples=(True,),
         requires=needs_cuda("offload to the host"),
         proposes=only(False),
-        accepts=switch,
     ),
     Factor(
         name="per_device_train_batch_size",
@@ -254,7 +250,6 @@ FACTORS = (
         touches=COMPUTE,
         examples=(False,),
         requires=all_of(IDLE, _needs_one_process),
-        accepts=switch,
         undoes=True,
     ),
     Factor(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
-from slowstep.factors.entries import TRAINING_ARGUMENTS, argument, number, on_cpu, one_of, only, only_if, switch, whole
+from slowstep.factors.entries import TRAINING_ARGUMENTS, argument, number, on_cpu, one_of, only, only_if, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.convert import describe
 from slowstep.settings.library_arguments import REPORTERS
@@ -136,7 +136,6 @@ FACTORS = (
         event="save",
         refuses=saves,
         unmet=_unknown_interval("save"),
-        accepts=switch,
     ),
     Factor(
         name="eval_steps",
@@ -183,7 +182,6 @@ FACTORS = (
         touches=frozenset({"save"}),
         examples=(True,),
         unmet=lambda run: "it acts once, when the job ends, and a trial has no end",
-        accepts=switch,
     ),
     Factor(
         name="logging_steps",
@@ -211,7 +209,6 @@ FACTORS = (
         examples=(False, True),
         bound="host_work",
         proposes=only(False),
-        accepts=switch,
     ),
     Factor(
         name="report_to",

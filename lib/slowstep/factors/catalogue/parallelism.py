@@ -17,7 +17,6 @@ from slowstep.factors.entries import (
     only,
     only_if,
     section,
-    switch,
     switched,
     whole,
 )
@@ -46,6 +45,12 @@ def _exchanges(value: Any, run: Run, machine: Machine) -> str | None:
     return (
         None if run.objects is None or "DDP" in run.objects else "it needs a DistributedDataParallel, and none is made"
     )
+
+
+def _ddp(name: str, default: Any, *refusals: Callable) -> dict[str, Any]:
+    """Make `current`, `level` and what is needed for an argument of DistributedDataParallel, observed by its key."""
+    needs = {"requires": _exchanges, "refuses": all_of(together, *refusals)}
+    return section(f"ddp.{name}", default, fact=f"ddp.{name}") | needs
 
 
 def _hook() -> dict[str, Callable]:
@@ -160,14 +165,11 @@ FACTORS = (
         cause=switched("Exchanging gradients once an optimizer step", "Exchanging gradients after each micro-batch"),
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation",
-        **section("ddp.sync_each_batch", default=False, fact="ddp.sync_each_batch"),
+        **_ddp("sync_each_batch", False, accumulates),
         touches=EXCHANGE,
         examples=(False, True),
         proposes=only(False),
         undoes=True,
-        refuses=lambda value, run: together(value, run) or accumulates(value, run),
-        requires=_exchanges,
-        accepts=switch,
     ),
     Factor(
         name="ddp_find_unused_parameters",
@@ -176,14 +178,11 @@ FACTORS = (
         cause=switched("Not looking for unused parameters", "Looking for unused parameters in each step"),
         meaning=Meaning.EXACT,
         changes="nothing in training; with unused parameters it fails without the search",
-        **section("ddp.find_unused_parameters", default=False, fact="ddp.find_unused_parameters"),
+        **_ddp("find_unused_parameters", False),
         touches=frozenset({"forward"}) | EXCHANGE,
         examples=(False, True),
         proposes=only(False),
         undoes=True,
-        refuses=together,
-        requires=_exchanges,
-        accepts=switch,
     ),
     Factor(
         name="ddp_bucket_cap_mb",
@@ -193,12 +192,10 @@ FACTORS = (
         cause="Exchanging gradients in pieces of an unsuitable size",
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation; larger buckets take memory",
-        **section("ddp.bucket_cap_mb", default=25, fact="ddp.bucket_cap_mb"),
+        **_ddp("bucket_cap_mb", 25),
         touches=EXCHANGE,
         examples=(5, 100),
         proposes=lambda run, machine: (100,) if (run["ddp.bucket_cap_mb"] or 25) >= 25 else (25,),
-        refuses=together,
-        requires=_exchanges,
         accepts=number(0.001, 10_000),
     ),
     Factor(
@@ -208,12 +205,9 @@ FACTORS = (
         cause="Copying gradients into buckets and back",
         meaning=Meaning.EXACT,
         changes="nothing in training; gradients can't be detached in place",
-        **section("ddp.gradient_as_bucket_view", default=False, fact="ddp.gradient_as_bucket_view"),
+        **_ddp("gradient_as_bucket_view", False),
         touches=EXCHANGE | {"optimizer"},
         examples=(True,),
-        refuses=together,
-        requires=_exchanges,
-        accepts=switch,
     ),
     Factor(
         name="ddp_static_graph",
@@ -222,12 +216,9 @@ FACTORS = (
         cause="Preparing each step for another graph",
         meaning=Meaning.EXACT,
         changes="nothing in training as long as each step uses the same parameters in the same order",
-        **section("ddp.static_graph", default=False, fact="ddp.static_graph"),
+        **_ddp("static_graph", False, at_once),
         touches=frozenset({"forward"}) | EXCHANGE,
         examples=(True,),
-        refuses=lambda value, run: together(value, run) or at_once(value, run),
-        requires=_exchanges,
-        accepts=switch,
     ),
     Factor(
         name="ddp_broadcast_buffers",
@@ -236,12 +227,9 @@ FACTORS = (
         cause="Sending buffers to all ranks before each forward pass",
         meaning=Meaning.SEMANTICS,
         changes="each rank keeps its own running statistics, and the first rank's are saved",
-        **section("ddp.broadcast_buffers", default=True, fact="ddp.broadcast_buffers"),
+        **_ddp("broadcast_buffers", True),
         touches=frozenset({"forward", "communication"}),
         examples=(False,),
-        refuses=together,
-        requires=_exchanges,
-        accepts=switch,
     ),
     Factor(
         name="rank_data",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
-from slowstep.factors.entries import one_of, only, section, switch, switched, whole
+from slowstep.factors.entries import one_of, only, section, switched, whole
 from slowstep.factors.factor import EXCHANGE, Factor, Meaning
 from slowstep.settings.run import Run
 
@@ -104,7 +104,6 @@ ZERO = (
         touches=EXCHANGE | {"optimizer"},
         examples=(True, False),
         proposes=lambda run, machine: (not _value("overlap_comm", run),),
-        accepts=switch,
     ),
     Factor(
         name="zero_reduce_bucket_size",

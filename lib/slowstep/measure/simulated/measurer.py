@@ -261,6 +261,6 @@ def observed(arm: Arm) -> dict[str, object]:
     run, found = arm.settings.run, {}
     for factor in CATALOGUE.values():
         value = factor.current(run)
-        if value is not None and factor.accepts(value) is None:
+        if value is not None and factor.wrong_with(value) is None:
             found |= factor.level(value, run).expects
     return {"device": "cpu", "gradient_accumulation_steps": 1} | found

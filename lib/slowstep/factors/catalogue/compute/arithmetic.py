@@ -17,7 +17,6 @@ from slowstep.factors.entries import (
     only,
     only_if,
     section,
-    switch,
     switched,
 )
 from slowstep.factors.factor import Factor, Level, Meaning
@@ -225,7 +224,6 @@ FACTORS = (
         touches=UPDATED,
         examples=(False,),
         requires=of_a_command("double_precision", "model with weights of 64 bits"),
-        accepts=switch,
         undoes=True,
     ),
     Factor(
@@ -240,7 +238,6 @@ FACTORS = (
         touches=COMPUTE,
         examples=(True, False),
         requires=needs_cuda("TF32"),
-        accepts=switch,
     ),
     Factor(
         name="weights",
@@ -283,7 +280,6 @@ FACTORS = (
         touches=UPDATED,
         examples=(True, False),
         refuses=four_bit,
-        accepts=switch,
     ),
     Factor(
         name="bnb_4bit_compute_dtype",
@@ -335,7 +331,6 @@ FACTORS = (
         bound="optimizer",
         refuses=_fused_refuses,
         proposes=only(True),
-        accepts=switch,
     ),
     Factor(
         name="own_rule",
@@ -367,6 +362,5 @@ FACTORS = (
         bound="optimizer",
         refuses=_foreach_refuses,
         proposes=only(True),
-        accepts=switch,
     ),
 )

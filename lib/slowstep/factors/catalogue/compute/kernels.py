@@ -20,7 +20,6 @@ from slowstep.factors.entries import (
     one_of,
     only,
     section,
-    switch,
     switched,
     whole,
 )
@@ -154,7 +153,6 @@ FACTORS = (
         proposes=only(False),
         an_extra=True,
         undoes=True,
-        accepts=switch,
     ),
     Factor(
         name="attn_implementation",
@@ -217,7 +215,6 @@ FACTORS = (
         bound="fusion",
         requires=at([True], needs_compiler),
         startup_seconds=30.0,
-        accepts=switch,
     ),
     Factor(
         name="torch_compile_mode",
@@ -250,7 +247,6 @@ FACTORS = (
         requires=needs_compiler,
         proposes=only(),
         startup_seconds=30.0,
-        accepts=switch,
     ),
     Factor(
         name="use_liger_kernel",
@@ -264,6 +260,5 @@ FACTORS = (
         examples=(True,),
         bound="peak",
         requires=all_of(needs_cuda("a Triton kernel"), needs_package("liger_kernel", "it")),
-        accepts=switch,
     ),
 )

@@ -16,7 +16,6 @@ from slowstep.factors.entries import (
     one_of,
     only,
     section,
-    switch,
     switched,
     whole,
 )
@@ -80,7 +79,6 @@ FACTORS = (
         examples=(True, False),
         proposes=only(False),
         undoes=True,
-        accepts=switch,
     ),
     Factor(
         name="deterministic_algorithms",
@@ -94,7 +92,6 @@ FACTORS = (
         examples=(True, False),
         proposes=only(False),
         undoes=True,
-        accepts=switch,
     ),
     Factor(
         name="tracing",
@@ -139,7 +136,6 @@ FACTORS = (
         touches=COMPUTE,
         examples=(True,),
         requires=all_of(CONVOLUTIONS, needs_cuda("cuDNN")),
-        accepts=switch,
     ),
     Factor(
         name="expandable_segments",
@@ -153,7 +149,6 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=(True,),
         requires=needs_cuda("the allocator of device memory"),
-        accepts=switch,
     ),
     Factor(
         name="memory_format",
