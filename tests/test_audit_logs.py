@@ -324,7 +324,7 @@ def test_an_average_that_stays_apart_is_asked_about(averages: list[float], asked
     (run,) = (found := audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own"))).runs
 
     assert row["figures"] == {"samples_per_second": "105.1"}
-    assert [text.split("? ")[0] + "?" for text in run.left_open] == asked
+    assert [text.split("? ")[0] + "?" for text in run.questions] == asked
     assert all(any(text in question for question in found.questions) for text in asked)
 
 

@@ -51,7 +51,7 @@ def questions(settings: Settings, runs: Sequence[ReportedRun]) -> list[str]:
         *_epochs(runs),
         *unlike_for_a_reason(runs),
         *_busy(runs),
-        *(f"'{run.label}': {question}" for run in runs for question in run.left_open),
+        *(f"'{run.label}': {question}" for run in runs for question in run.questions),
         *(question for run in runs for question in run.of_table),
         *_unread(runs),
         *prose_claims(runs),

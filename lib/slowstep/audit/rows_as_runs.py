@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull, says_spread
@@ -22,7 +22,7 @@ from slowstep.factors import CATALOGUE
 from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError
 from slowstep.settings.errors import nearest
-from slowstep.settings.reported import MICRO_BATCH, Reported, Row
+from slowstep.settings.reported import MICRO_BATCH, Reported, Row, Told
 from slowstep.text.sentences import capitalised
 
 READ_FROM = (
@@ -133,8 +133,13 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Rep
         assumed["devices"] = devices
     from_file = bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files)
     figures = {q: f for q, f in given.items() if q in TITLES}
+    told = {part.name: getattr(row, part.name) for part in fields(Told)} | {
+        "unread": [name for name in row.unread if not names_a_way(name)],
+        "with_spread": row.with_spread or (not row.place and any(map(says_spread, row.figures.values()))),
+        "step_word": "" if row.step_word == MICRO_BATCH else row.step_word,
+    }
     return ReportedRun(
-        label=row.label,
+        **told,
         settings=own,
         given=given,
         solved=solve(
@@ -146,25 +151,11 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Rep
         ),
         repeats=repeats,
         phases=phases,
-        projected=row.projected,
-        out_of_memory=row.out_of_memory,
         from_file=from_file,
-        unread=[name for name in row.unread if not names_a_way(name)],
-        unknown=row.unknown,
-        beside=row.beside,
-        remarks=row.remarks,
-        rests_on=row.rests_on,
-        with_spread=row.with_spread or (not row.place and any(map(says_spread, row.figures.values()))),
-        without_padding=row.without_padding,
-        bases=row.bases,
-        left_open=row.questions,
-        of_table=row.of_table,
-        prose=row.prose,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
         says_batch=described(settings) or _says_batch(own),
         copies=copies,
-        step_word="" if row.step_word == MICRO_BATCH else row.step_word,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slowstep.audit.figures import Figure, exact
@@ -10,23 +10,26 @@ from slowstep.audit.model_parallel import names_a_way
 from slowstep.audit.relations import Solved
 from slowstep.factors import CATALOGUE
 from slowstep.settings import Settings
+from slowstep.settings.reported import Told
 from slowstep.text.sentences import listed
 
 SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns.Speed=s/it)"
 
 QUESTIONS = {
-    "speed": "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?",
-    "it": "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?",
+    **dict.fromkeys(("speed", "it"), "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?"),
     "rate": "is it steps, samples or tokens a second (steps_per_second, samples_per_second, tokens_per_second)?",
     "sps": "is it samples a second (samples_per_second), or steps of an environment, which are none of training?",
     "throughput": "is it samples or tokens a second (samples_per_second, tokens_per_second)?",
-    "time": "is it of a step, an epoch or the whole job (seconds_per_step, seconds_per_epoch, hours)?",
-    "duration": "is it of a step, an epoch or the whole job (seconds_per_step, seconds_per_epoch, hours)?",
+    **dict.fromkeys(
+        ("time", "duration"),
+        "is it of a step, an epoch or the whole job (seconds_per_step, seconds_per_epoch, hours)?",
+    ),
     "epoch": "is it the seconds of an epoch (seconds_per_epoch) or the number of epochs (epochs)?",
-    "batch": "is it the batch of a device (a setting, per_device_train_batch_size) or all samples of an optimizer step "
-    "(samples_per_step)?",
-    "batch_size": "is it the batch of a device (a setting, per_device_train_batch_size) or all samples of an optimizer "
-    "step (samples_per_step)?",
+    **dict.fromkeys(
+        ("batch", "batch_size"),
+        "is it the batch of a device (a setting, per_device_train_batch_size) or all samples of an optimizer step "
+        "(samples_per_step)?",
+    ),
     **dict.fromkeys(
         ("memory", "mem", "vram"),
         "is it what the tensors take (memory_allocated_gib), what PyTorch holds (memory_reserved_gib) or what the "
@@ -63,10 +66,9 @@ TIMED = ("seconds", "minutes", "hours", "steps_per_second", "samples_per_second"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportedRun:
-    """A row whose settings and figures were read."""
+class ReportedRun(Told):
+    """A row whose settings and figures were read. `step_word` is empty where figures are by step."""
 
-    label: str
     settings: Settings
     given: Mapping[str, Figure]
     solved: Solved
@@ -74,40 +76,14 @@ class ReportedRun:
     """Figures that were measured several times."""
     phases: Mapping[str, Figure]
     """Seconds a step, by phase."""
-    projected: bool
-    out_of_memory: bool
     elsewhere: bool
     """True if a part of the weights may lie elsewhere: by DeepSpeed's settings, or by what a trial leaves out."""
     from_file: bool
     """True if the row is from a file that a run left. Such a file counts no devices."""
-    unread: Sequence[str]
-    """Columns of its table whose numbers could not be read."""
-    unknown: Mapping[str, str]
-    """Cells of its table that may say how it was made and were not read, by column."""
-    beside: Mapping[str, float]
-    """Numbers beside its figures that were not read, by column."""
-    remarks: Sequence[str]
-    """Words of its table that differ between repeats of one measurement, such as notes."""
-    with_spread: bool
-    """True if a spread, or how often it was measured, stands beside one of its figures."""
-    rests_on: Mapping[str, float]
-    """The `steps` and the `seconds` that its pace rests on, and the steps that were `planned`, as far as known."""
-    without_padding: bool
-    """True if its tokens count no padding, as their column says."""
-    bases: Sequence[str]
-    """Ratios to another row that its table does not state for it, as for the row that they are to."""
-    left_open: Sequence[str]
-    """Questions that its reading left open."""
-    of_table: Sequence[str]
-    """Questions about the table whose first row it is."""
-    prose: Sequence[str]
-    """Sizes that the text beside that table claims."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool
     """True if its batch is given, or is the default of a parameter file that says how the run was trained."""
-    step_word: str = ""
-    """What its file calls a step that may be a micro-batch; empty for a step, also where it was reckoned from these."""
     copies: Figure | None = exact(1)
     """The copies of the model, each with a batch of its own; None if it is split over devices, and into how many parts
     is not known."""

@@ -12,13 +12,10 @@ MICRO_BATCH = "micro-batch"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """One run: what differs from the file's own settings, its figures by name, and its phases in seconds a step."""
+class Told:
+    """What is told of one run beside its settings and its figures."""
 
     label: str
-    settings: dict[str, object] = field(default_factory=dict)
-    figures: dict[str, object] = field(default_factory=dict)
-    phases: dict[str, object] = field(default_factory=dict)
     projected: bool = False
     """True if the figures are an expectation and not a measurement."""
     out_of_memory: bool = False
@@ -46,10 +43,19 @@ class Row:
     """Questions about the table whose first row it is."""
     prose: list[str] = field(default_factory=list)
     """Sizes that the text beside the table claims whose first row it is."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Names that stand in that table and are no runs, each with why."""
     step_word: str = ""
     """What its file calls a step that may be a micro-batch, `it` or `batch`; MICRO_BATCH where it is one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Told):
+    """One run: what differs from the file's own settings, its figures by name, and its phases in seconds a step."""
+
+    settings: dict[str, object] = field(default_factory=dict)
+    figures: dict[str, object] = field(default_factory=dict)
+    phases: dict[str, object] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Names that stand in its table and are no runs, each with why."""
     place: str = ""
     """The place where it was read, for messages; empty for a row of the parameter file."""
     of_head: list[str] = field(default_factory=list)
