@@ -47,7 +47,7 @@ def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
         value = factor.current(b.run)
         if factor.meaning is Meaning.DIAGNOSTIC or value == factor.current(a.run):
             continue
-        if factor.accepts(value) is None and factor.refuses(value, a.run) is None:
+        if factor.wrong_with(value) is None and factor.refuses(value, a.run) is None:
             found.append((factor, factor.level(value, a.run)))
     names = {factor.name for factor, _ in found}
     left_out = {detail for detail, whole in DETAILS.items() if whole in names}

@@ -98,7 +98,7 @@ def _with_level(own: Settings, name: str, value: Any, key: str) -> Settings:
     factor = CATALOGUE[name]
     if value == factor.current(own.run):
         return own
-    wrong = factor.accepts(value) or factor.refuses(value, own.run)
+    wrong = factor.wrong_with(value) or factor.refuses(value, own.run)
     if wrong:
         raise SettingsError(f"{key}: {wrong}.")
     level = factor.level(value, own.run)
