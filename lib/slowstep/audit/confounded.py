@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from slowstep.audit.device_words import is_about_devices
 from slowstep.audit.differences import changed, differences
@@ -33,46 +33,48 @@ OTHER_STEP = 0.1
 def confounded(claim: Claim, a: ReportedRun, b: ReportedRun) -> list[Finding]:
     """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
-    if not factor and not same_devices(a, b) and not is_about_devices(claim, a, b):
-        text = f"{_trained_on(b)}, and {_trained_on(a)}{_a_device(claim, a, b)}: is the claim on their number?"
-        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
-    if factor and not same_devices(a, b) and not all(_counts_devices(claim.factor, run) for run in (a, b)):
-        text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
-        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
-    if factor and claim.factor not in OF_BATCHES and not changed(a.settings, b.settings).keys() & PARTS_OF_BATCH:
-        before, after = batches(a, b)
-        if before and after and before.gap(after) > OTHER_STEP:
-            text = f"a step of '{b.label}' trains on {after} samples, and one of '{a.label}' on {before}"
-            return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    text = _other_conditions(claim, a, b, differ)
+    if factor and not text:
+        text = _other_settings(claim.factor, a, b, differ)
+    return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)] if text else []
+
+
+def _other_conditions(claim: Claim, a: ReportedRun, b: ReportedRun, differ: Collection[str]) -> str:
+    """Return in what the rows differ beside their settings: devices, samples of a step, prices, columns; or nothing."""
+    if claim.factor not in CATALOGUE:
+        if same_devices(a, b) or is_about_devices(claim, a, b):
+            return ""
+        return f"{_trained_on(b)}, and {_trained_on(a)}{_a_device(claim, a, b)}: is the claim on their number?"
+    if not same_devices(a, b) and not all(_counts_devices(claim.factor, run) for run in (a, b)):
+        return f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
+    before, after = batches(a, b)
+    may_differ = claim.factor in OF_BATCHES or {*differ} & PARTS_OF_BATCH
+    if before and after and not may_differ and before.gap(after) > OTHER_STEP:
+        return f"a step of '{b.label}' trains on {after} samples, and one of '{a.label}' on {before}"
     prices = [run.solved.known.get("price_per_hour") for run in (a, b)]
-    if factor and claim.quantity == "cost" and None not in prices and not _same_prices(a, b, *prices):
-        text = f"an hour of '{b.label}' costs {prices[1]}, and one of '{a.label}' {prices[0]}"
-        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    if claim.quantity == "cost" and None not in prices and not _same_prices(a, b, *prices):
+        return f"an hour of '{b.label}' costs {prices[1]}, and one of '{a.label}' {prices[0]}"
     unknown = unknown_differences(a, b, claim.factor)
-    if factor and unknown:
-        also = "also differ" if differ else "differ"
-        text = f"'{a.label}' and '{b.label}' {also} in {unknown}"
-        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
-    held = {in_column(claim.factor, run) for run in (a, b)}
+    return f"'{a.label}' and '{b.label}' {'also ' * bool(differ)}differ in {unknown}" if unknown else ""
+
+
+def _other_settings(name: str, a: ReportedRun, b: ReportedRun, differ: Mapping[str, object]) -> str:
+    """Return how the settings that `differ` are others than the factor of this name alone; or nothing."""
+    held = {in_column(name, run) for run in (a, b)}
     by_column = None not in held and len(held) > 1
-    if not factor or (by_column and not differ) or _only_factor_differs(claim.factor, differ, a, b):
-        return []
-    names = show_all(differ)
-    if by_column:
-        text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
-    elif None not in held and not differ:
-        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}"
-    elif not differ:
-        text = f"the report doesn't say which settings differ, so the gain can't be put down to {claim.factor}"
-    elif factor.current(a.settings.run) == factor.current(b.settings.run) and {*differ} == {claim.factor}:
-        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, given or by default"
-    elif factor.current(a.settings.run) == factor.current(b.settings.run):
-        text = f"'{b.label}' does not differ from '{a.label}' in {claim.factor}, but in {names}"
-    elif len(differ) > 1:
-        text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
-    else:
-        return []
-    return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    if (by_column and not differ) or _only_factor_differs(name, differ, a, b):
+        return ""
+    values, names = [CATALOGUE[name].current(run.settings.run) for run in (a, b)], show_all(differ)
+    if not differ and None not in held:
+        return f"'{a.label}' and '{b.label}' have the same {name}"
+    if not differ:
+        return f"the report doesn't say which settings differ, so the gain can't be put down to {name}"
+    if values[0] == values[1] and not by_column:
+        if {*differ} == {name}:
+            return f"'{a.label}' and '{b.label}' have the same {name}, given or by default"
+        return f"'{b.label}' does not differ from '{a.label}' in {name}, but in {names}"
+    more = by_column or len(differ) > 1
+    return f"'{b.label}' differs from '{a.label}' in more than {name}: {names}" if more else ""
 
 
 def beside_the_factor(claim: Claim, a: ReportedRun, b: ReportedRun) -> str:
