@@ -17,11 +17,11 @@ from torch.autograd import DeviceType
 from torch.profiler import profile
 
 from slowstep_probe.profiled import Operator, ProfileRecord, no_profile
-from slowstep_probe.trial.computed_again import ComputedAgain
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
 from slowstep_probe.trial.losses import in_losses
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
 from slowstep_probe.trial.moves import moves
+from slowstep_probe.trial.operator_calls import OperatorCalls
 from slowstep_probe.trial.written_out import through_earlier_steps, written_out
 
 TOP = 20
@@ -63,8 +63,8 @@ class ProfiledSteps:
     """The calls of modules in them."""
     step_ends: Sequence[tuple[int, int]]
     """Two moments of this process's clock, in ns, between which each step ended."""
-    again: ComputedAgain
-    """What was computed again in the steps after them."""
+    calls_of_operators: OperatorCalls
+    """The calls of operators in the steps after them."""
 
     def write(self, trace: Path) -> None:
         """Write the trace, compressed. It may have hundreds of MB, and PyTorch compresses it line by line."""
@@ -97,7 +97,7 @@ class ProfiledSteps:
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
             again=self._computed_again("forward"),
             again_backward=self._computed_again("backward"),
-            called=self.again.called(TOP),
+            called=self.calls_of_operators.called(TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
@@ -105,7 +105,7 @@ class ProfiledSteps:
         )
 
     def _computed_again(self, phase: str) -> dict[str, float]:
-        return {line: self.steps * seconds for line, seconds in self.again.seconds(phase).items()}
+        return {line: self.steps * seconds for line, seconds in self.calls_of_operators.seconds(phase).items()}
 
     def _operators(self) -> list[Operator]:
         """Return the operators with the most time of their own on the device, or on the CPU if there is no device."""

@@ -18,8 +18,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from slowstep_probe.probe.clock import Clock
 from slowstep_probe.probe.graphs import any_made
 from slowstep_probe.profiled import ProfileRecord
-from slowstep_probe.trial.computed_again import ComputedAgain
 from slowstep_probe.trial.module_calls import ModuleCalls
+from slowstep_probe.trial.operator_calls import OperatorCalls
 from slowstep_probe.trial.profiled_steps import ANNOTATION, STEP_ENDS, ProfiledSteps
 
 PROFILES_ITSELF = "the program runs a profiler of its own"
@@ -43,7 +43,7 @@ class Profiling:
     Between the two goes one step without it. What the program has open as the first one ends (`record_function`, of a
     step or less) would else end in a profiler that did not see it begin.
 
-    In steps after these it is looked at what computes the same again (`ComputedAgain`). That is done on a CPU, where a
+    In steps after these it is looked at what computes the same again (`OperatorCalls`). That is done on a CPU, where a
     call of an operator takes as long as its work, in a program that has compiled nothing and trains `alone`, without
     other ranks.
     """
@@ -63,7 +63,7 @@ class Profiling:
         self._waited = list[float]()
         """The seconds for which this thread had waited for a core, as the profiled steps began and as each ended."""
         self._calls, self._ended = ModuleCalls(phase, self.on_device), list[tuple[int, int]]()
-        self._again, self._by_values = ComputedAgain(phase), alone and not self.on_device
+        self._operators, self._by_values = OperatorCalls(phase), alone and not self.on_device
         self._then = self._count
         self._start()
 
@@ -111,7 +111,7 @@ class Profiling:
         if len(self._ended) == self._most and self._end_profiled_steps():
             if self._by_values and self.seconds / self.steps <= SHORT_STEP and not any_made():
                 self._then = self._look
-                self._again.begin()
+                self._operators.begin()
             else:
                 self.ended = True
 
@@ -126,7 +126,7 @@ class Profiling:
 
     def _look(self) -> None:
         """Count a step whose operators were looked at by their values."""
-        if not self._again.step_ends():
+        if not self._operators.step_ends():
             self.end()
 
     def end(self) -> None:
@@ -134,7 +134,7 @@ class Profiling:
         if not self.ended:
             if self._then != self._look:
                 self._end_profiled_steps()
-            self._again.end()
+            self._operators.end()
             self.ended = True
 
     def _stopped(self) -> bool:
@@ -160,7 +160,7 @@ class Profiling:
             waited=self._waited,
             calls=self._calls,
             step_ends=self._ended,
-            again=self._again,
+            calls_of_operators=self._operators,
         )
 
     def read(self, trace: Path) -> ProfileRecord:

@@ -1,4 +1,6 @@
-"""Operators that compute again what they have computed before, told by the values that they are given.
+"""Calls of operators: those that compute again what was computed before, and the lines that make the most of them.
+
+What computes the same again is told by the values that operators are given.
 
 A mask that each layer makes anew, a matrix that each layer normalises, a weight that each position puts together: the
 same operator gets the same values and gives the same result, in one step or in each. Keeping that result spares it.
@@ -10,8 +12,6 @@ another number from then on, and random numbers have one that never comes again.
 A backward pass goes back through each of the results of a step that are the same. Through one of them it has to: where
 the result is kept, its gradients are summed first. The ways through the others are lost, and so is a gradient that one
 step takes twice (`torch.autograd.grad`).
-
-On the way, the calls of each operator are counted by the line that makes them.
 """
 
 from __future__ import annotations
@@ -58,8 +58,11 @@ class Kind(NamedTuple):
     """True if giving the same again would be lost time. Views of a tensor take none."""
 
 
-class ComputedAgain(TorchDispatchMode):
-    """Looks at each operator from `begin` to `end`, in the process that begins. `phase` tells the phase of training."""
+class OperatorCalls(TorchDispatchMode):
+    """Looks at each call of an operator from `begin` to `end`, in the process that begins.
+
+    `phase` tells the phase of training.
+    """
 
     def __init__(self, phase: Callable[[], str]) -> None:
         super().__init__()
