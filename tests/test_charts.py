@@ -27,9 +27,8 @@ from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, o
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.baseline_tables import NOTHING_LOST
 from slowstep.report.baseline_tables import facts as table_of_facts
-from slowstep.report.chart import Table
-from slowstep.report.contrast import contrast as contrast_of
-from slowstep.report.contrast import text_on
+from slowstep.report.chart import Table, text_on
+from slowstep.report.chart import contrast as contrast_of
 from slowstep.report.html import render
 from slowstep.settings import Settings
 from slowstep_probe.measured import Memory, OfRank, Telemetry

@@ -14,7 +14,7 @@ from slowstep.judgement.throughput import unit
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.records import Status
-from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart, Table
+from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart, Table, add_bars
 from slowstep.report.tables import NO_COMBINATION
 from slowstep.settings import Settings
 from slowstep.text.numbers import percent
@@ -192,14 +192,8 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
     on_device = any(t.memory.allocated is not None for _, t in trials)
     for kind in ("allocated", "reserved", "device") if on_device else ("host",):
         values = [getattr(t.memory, kind) for _, t in reversed(trials)]
-        figure.add_bar(
-            y=names,
-            x=[None if v is None else v / 2**30 for v in values],
-            name=kind,
-            orientation="h",
-            marker={"color": colours[kind], "pattern": {"shape": kinds[kind]}},
-            hoverinfo="skip",
-        )
+        sizes = [None if v is None else v / 2**30 for v in values]
+        add_bars(figure, names, sizes, colours[kind], marker_pattern_shape=kinds[kind], name=kind)
     limits = [t.memory.limit for _, t in trials if t.memory.limit]
     if limits and on_device:
         figure.add_vline(x=max(limits) / 2**30, line={"color": VERMILION, "dash": "dash"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -10,7 +11,21 @@ import plotly.graph_objects as go
 from slowstep.investigation.results import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES
-from slowstep.report.chart import BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, WINE, YELLOW, Chart
+from slowstep.report.chart import (
+    BLUE,
+    BROWN,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    WINE,
+    YELLOW,
+    Chart,
+    add_bars,
+    text_on,
+)
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.wording.words import duration, share, share_span
@@ -18,6 +33,9 @@ from slowstep.wording.words import duration, share, share_span
 PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, WINE, GREEN, PURPLE, VERMILION, BROWN, GREY)
 OUTLIER = 2.0
 """The multiple of the median step beyond which a step is counted as an outlier."""
+
+DRAWN = 0.005
+"""The share of the time from which on a phase is drawn."""
 
 BAR_END = 200.0
 """The per cent at which the bar of a bound ends, so that a bound of a thousand leaves room for the others."""
@@ -42,19 +60,11 @@ def time_budget(baseline: Baseline) -> Chart:
     ]
     figure = go.Figure()
     colours = dict(zip(PHASE_NAMES.values(), PHASE_COLOURS, strict=True))
-    shown = [(name, s) for name, s in parts.items() if s >= 0.0005]
-    figure.add_bar(
-        y=[name for name, _ in shown],
-        x=[100 * s for _, s in shown],
-        orientation="h",
-        marker_color=[colours.get(name, GREY) for name, _ in shown],
-        text=[share(s) for _, s in shown],
-        textposition="outside",
-        cliponaxis=False,
-        hoverinfo="skip",
-    )
+    shown = {name: s for name, s in parts.items() if s >= 0.0005}
+    ground = [colours.get(name, GREY) for name in shown]
+    add_bars(figure, shown, [100 * s for s in shown.values()], ground, text=[*map(share, shown.values())])
     figure.update_yaxes(autorange="reversed")
-    top = max(s for _, s in shown)
+    top = max(shown.values())
     figure.update_xaxes(title=f"share of the wall time of {whole}, %", range=[0, min(118 * top, 118)])
     total = sum(parts.values())
     return Chart(
@@ -63,6 +73,22 @@ def time_budget(baseline: Baseline) -> Chart:
         rows,
         60 + 34 * len(shown),
     )
+
+
+def add_phases(figure: go.Figure, sides: Mapping[str, Mapping[str, float]], named: float, **more: Any) -> None:
+    """Add a bar for each side, made of its phases. Those that take the share `named` of the longest carry their name.
+
+    Phases that no side has for half a per cent of that are left out. `more` holds other properties of plotly's bars.
+    """
+    whole = max(sum(side.values()) for side in sides.values())
+    for phase, colour in zip(PHASES, PHASE_COLOURS, strict=True):
+        parts, name = {side: times.get(phase, 0.0) for side, times in sides.items()}, PHASE_NAMES[phase]
+        if max(parts.values()) >= DRAWN * whole:
+            inside = {"textposition": "inside", "textfont": {"color": text_on(colour)}, "name": name}
+            text = [name if value >= named * whole else "" for value in parts.values()]
+            add_bars(figure, parts, parts.values(), colour, text=text, **inside | more)
+    figure.update_layout(barmode="stack", showlegend=True)
+    figure.update_yaxes(autorange="reversed")
 
 
 def step_times(baseline: Baseline) -> Chart:
@@ -108,17 +134,9 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
         ("refuted by its bound", GREY, "/", False),
     ):
         chosen = [v for v in known if (v.outcome is not Outcome.REFUTED) is is_worth]
-        figure.add_bar(
-            y=[v.name for v in chosen],
-            x=[_bar(v) for v in chosen],
-            name=name,
-            orientation="h",
-            marker={"color": colour, "pattern": {"shape": shape}},
-            text=[percent(v.bound.ratio) for v in chosen],
-            textposition="outside",
-            cliponaxis=False,
-            hoverinfo="skip",
-        )
+        most = [percent(v.bound.ratio) for v in chosen]
+        names = [v.name for v in chosen]
+        add_bars(figure, names, map(_bar, chosen), colour, marker_pattern_shape=shape, name=name, text=most)
     figure.update_yaxes(categoryorder="array", categoryarray=[v.name for v in known])
     figure.update_layout(showlegend=True)
     top = max(map(_bar, known), default=1.0)

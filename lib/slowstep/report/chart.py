@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -18,6 +18,8 @@ import plotly.graph_objects as go
 
 from slowstep.text.markdown import escape, escape_cell, table
 from slowstep.text.visible import visible_lines
+
+WHITE = "#FFFFFF"
 
 MIME = "application/vnd.plotly.v1+json"
 
@@ -54,6 +56,13 @@ def columns_of(rows: Sequence[dict[str, Any]]) -> list[str]:
 def cells_of(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
     """Return the cells of each row in the order of the columns. A row's cell is empty if it lacks the key."""
     return [[row.get(name, "") for name in columns_of(rows)] for row in rows]
+
+
+def add_bars(figure: go.Figure, names: Iterable[str], values: Iterable[float | None], colour: Any, **more: Any) -> None:
+    """Add lying bars, one for each name. `more` holds other properties of plotly's bars; texts stand at their ends."""
+    beside = {"textposition": "outside", "cliponaxis": False} if "text" in more else {}
+    x, y = list(values), list(names)
+    figure.add_bar(x=x, y=y, orientation="h", hoverinfo="skip", marker_color=colour, **beside | more)
 
 
 class Chart:
@@ -141,3 +150,21 @@ class Text:
 
     def __repr__(self) -> str:
         return self.markdown
+
+
+def text_on(ground: str) -> str:
+    """Return the colour of text on a coloured ground: dark or white, whichever can be read better."""
+    return max((ON_COLOUR, WHITE), key=lambda text: contrast(text, ground))
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours (`#RRGGBB`), from 1 to 21 (WCAG 2.2, "contrast ratio")."""
+    lighter, darker = sorted(map(_luminance, (one, other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    """Return the relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from slowstep.records import Operator, ProfileRecord
-from slowstep.report.chart import BLUE, ORANGE, Chart, Table
+from slowstep.report.chart import BLUE, ORANGE, Chart, Table, add_bars
 from slowstep.wording.words import duration, share
 
 SHOWN = 12
@@ -30,14 +30,8 @@ def operators(profiles: Profiles) -> Chart:
     names = sorted(largest, key=lambda n: -largest[n])[:SHOWN]
     labels, figure = _labels(names), go.Figure()
     for (name, steps), (colour, pattern) in zip(found.items(), COLOURS, strict=False):
-        figure.add_bar(
-            y=[labels[n] for n in names],
-            x=[steps.get(n, 0.0) for n in names],
-            name=name,
-            orientation="h",
-            marker={"color": colour, "pattern": {"shape": pattern}},
-            hoverinfo="skip",
-        )
+        times = [steps.get(n, 0.0) for n in names]
+        add_bars(figure, labels.values(), times, colour, marker_pattern_shape=pattern, name=name)
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title="own time, ms a step, under the profiler")
     figure.update_layout(barmode="group", showlegend=True)

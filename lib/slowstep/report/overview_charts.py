@@ -12,9 +12,8 @@ from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Verdict, span
 from slowstep.records import PHASES
 from slowstep.report.arm_charts import effects
-from slowstep.report.baseline_charts import PHASE_COLOURS
-from slowstep.report.chart import GREEN, GREY, Chart
-from slowstep.report.contrast import text_on
+from slowstep.report.baseline_charts import add_phases
+from slowstep.report.chart import GREEN, GREY, Chart, add_bars
 from slowstep.report.overview import Overview
 from slowstep.text.phases import PHASE_NAMES, phase_named
 from slowstep.text.sentences import capitalised
@@ -45,21 +44,10 @@ def job(decision: Decision) -> Chart | None:
     more = decimals_more(before, after)
     _, unit, name = next(u for u in UNITS if before.seconds >= u[0])
     figure = go.Figure()
-    figure.add_bar(
-        y=list(jobs),
-        x=[p.seconds / unit for p in jobs.values()],
-        orientation="h",
-        marker={"color": [GREY, GREEN]},
-        error_x={
-            "type": "data",
-            "array": [(p.high - p.seconds) / unit for p in drawn],
-            "arrayminus": [(p.seconds - p.low) / unit for p in drawn],
-        },
-        text=[_told(p, before, more) for p in jobs.values()],
-        textposition="outside",
-        cliponaxis=False,
-        hoverinfo="skip",
-    )
+    above, below = ([(p.high - p.seconds) / unit for p in drawn], [(p.seconds - p.low) / unit for p in drawn])
+    ends = {"type": "data", "array": above, "arrayminus": below}
+    text = [_told(p, before, more) for p in jobs.values()]
+    add_bars(figure, jobs, [p.seconds / unit for p in jobs.values()], [GREY, GREEN], error_x=ends, text=text)
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title=f"{name} of the whole job", rangemode="tozero")
     rows = [
@@ -118,24 +106,7 @@ def _shares_in_words(found: Overview) -> str:
 def _stacked(sides: Mapping[str, Mapping[str, float]], title: str, said: str, shown: Callable[[float], str]) -> Chart:
     """Draw a bar for each side, made of its phases."""
     figure = go.Figure()
-    whole = max(sum(side.values()) for side in sides.values())
-    for phase, colour in zip(PHASES, PHASE_COLOURS, strict=True):
-        parts = {name: side.get(phase, 0.0) for name, side in sides.items()}
-        if max(parts.values()) < 0.005 * whole:
-            continue
-        figure.add_bar(
-            y=list(parts),
-            x=list(parts.values()),
-            name=PHASE_NAMES[phase],
-            orientation="h",
-            marker={"color": colour},
-            text=[PHASE_NAMES[phase] if value >= SMALL * whole else "" for value in parts.values()],
-            textposition="inside",
-            textfont={"color": text_on(colour)},
-            hoverinfo="skip",
-        )
-    figure.update_layout(barmode="stack", showlegend=True)
-    figure.update_yaxes(autorange="reversed")
+    add_phases(figure, sides, SMALL)
     figure.update_xaxes(title=title, rangemode="tozero")
     rows = [
         {"phase": PHASE_NAMES[p], **{name: shown(side.get(p, 0.0)) for name, side in sides.items()}}

@@ -10,16 +10,15 @@ from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.judgement.ranks import Skew, collectives, moves_with_data, shares_of_ranks, skew, unlike_ranks
 from slowstep.records import PHASES
-from slowstep.report.baseline_charts import PHASE_COLOURS
+from slowstep.report.baseline_charts import DRAWN, add_phases
 from slowstep.report.chart import Chart, Table
-from slowstep.report.contrast import text_on
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.wording.words import NOT_MEASURED, effect, share, share_span, size
 
 ONE_PROCESS = "This run trains in one process."
 
-LEAST = 0.005
-"""A phase is drawn from this share of the time."""
+NAMED = 0.1
+"""The share of the time from which on a part of a bar carries the name of its phase."""
 
 SEEN = 0.01
 """The share of the time from which on a rank is said to keep the others waiting."""
@@ -31,24 +30,8 @@ def rank_times(baseline: Baseline) -> Chart | Table:
     if not ranks:
         return Table([], empty=ONE_PROCESS)
     figure = go.Figure()
-    for phase, colour in zip(PHASES, PHASE_COLOURS, strict=True):
-        parts = [shares[phase] for shares in ranks.values()]
-        if max(parts) < LEAST:
-            continue
-        figure.add_bar(
-            y=[f"rank {rank}" for rank in ranks],
-            x=[100 * part for part in parts],
-            orientation="h",
-            name=PHASE_NAMES[phase],
-            marker_color=colour,
-            text=[PHASE_NAMES[phase] if part >= 0.1 else "" for part in parts],
-            textposition="inside",
-            textfont={"color": text_on(colour)},
-            insidetextanchor="middle",
-            hoverinfo="skip",
-        )
-    figure.update_layout(barmode="stack")
-    figure.update_yaxes(autorange="reversed")
+    sides = {f"rank {rank}": {p: 100 * part for p, part in shares.items()} for rank, shares in ranks.items()}
+    add_phases(figure, sides, NAMED, insidetextanchor="middle")
     figure.update_xaxes(title="share of the wall time, %", range=[0, 100])
     return Chart(
         figure,
@@ -66,7 +49,7 @@ def _unlike(baseline: Baseline) -> str:
 
 def _rows(baseline: Baseline, ranks: dict[int, dict[str, float]]) -> list[dict[str, str]]:
     last = next(block for block in reversed(baseline.facts.blocks) if block.ranks)
-    seen = [phase for phase in PHASES if max(shares[phase] for shares in ranks.values()) >= LEAST]
+    seen = [phase for phase in PHASES if max(shares[phase] for shares in ranks.values()) >= DRAWN]
     return [
         {
             "rank": str(rank),
