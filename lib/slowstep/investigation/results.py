@@ -183,9 +183,9 @@ class Summary:
     unprojected: str = ""
     """The reason why the job is not projected, as a clause; empty if it is."""
     unprofiled: str = ""
+    """The reason why the baseline was not profiled, as a clause; empty if it was."""
     beside: dict[str, float] = field(default_factory=dict)
     """The processor time of threads that run Python beside the training, as `ProfileRecord.beside`."""
-    """The reason why the baseline was not profiled, as a clause; empty if it was."""
     epochs_end: str = ""
     """Why epochs end in trials as the program has them, as a clause; empty if they go on without end."""
     first_reads: FirstReads | None = None

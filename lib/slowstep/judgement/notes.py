@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import STALL, ComparisonResult
 from slowstep.judgement.course import LEAST, Course, courses
-from slowstep.judgement.disturbed import disturbances
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.throughput import samples_per_step, seconds_per_sample, sides
 from slowstep.records import Block, ComparisonRecord, TrialRecord
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import phase_named
+
+HOW_MUCH = re.compile(r"(?<=took |used )[\d.,]+ %")
+"""How much others took, in `Block.interrupted`, which differs from block to block."""
 
 LATE_SECONDS = 2.0
 """The seconds by which a start may be later without a note."""
@@ -133,3 +137,8 @@ def _untrained(trial: TrialRecord, blocks: Sequence[Block]) -> float:
     trained = sum(b.seconds - sum(b.amortised.values()) for b in blocks)  # no periodic event fell into the warm-up
     pace = trained / sum(b.steps for b in blocks)
     return sum(trial.startup.values()) - trial.warmup_steps * pace
+
+
+def disturbances(reasons: Iterable[str | None]) -> list[tuple[str, int]]:
+    """Return what interrupted blocks, each with their number, most first. None among the reasons is a quiet block."""
+    return Counter(HOW_MUCH.sub("part", one) for one in reasons if one).most_common()

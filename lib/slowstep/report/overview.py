@@ -66,25 +66,17 @@ class Overview:
     noise: float | None
     apart: str
     """How far the run lies apart from itself beyond chance, in a sentence; empty if it does not."""
-    busy: str
-    """What kept the machine busy beside the trials, in a sentence; empty if little did."""
-    quota: str
-    """How often a quota of CPU time stops the run as it is, in sentences; empty if it seldom does."""
     minimum_effect: float
+    held_back: Sequence[str]
+    """Sentences on what else holds the run back or ends it, and on files that were edited; empty texts among them."""
+    doubts: Sequence[str]
+    """Sentences on what the figures may not tell, beside how noisy the run is; empty texts among them."""
     course: str
     """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
-    perhaps: str
-    """What may become of them: what was seen at one time alone, in sentences; empty for nothing."""
-    epochs_end: str
-    """The sentence that epochs end in trials as in the program, and why; empty if they go on without end."""
-    waits_for_disk: str
-    """What the run waits for files that later launches found in memory, in sentences; empty if it does not."""
     unprojected: str
     """The reason why the job is not projected, as a clause; empty if it is."""
     unprofiled: str
     """The reason why the run was not profiled, as a clause; empty if it was."""
-    threads: str
-    """What threads of the program take beside its training, in sentences; empty if that is little."""
     audited: str
     """What the audit of reported figures found, in sentences; empty if there was none."""
     machine: str
@@ -98,10 +90,6 @@ class Overview:
     """The time that the investigation took; 0 if that is not known."""
     measured_seconds: float = 0.0
     """The part of it in measured blocks."""
-    edited: str = ""
-    """The files of its command that were edited after the survey, in sentences; empty if none was."""
-    not_counted: str = ""
-    """The comparisons that don't count since files were edited after them, in a sentence; empty if all count."""
     other_code: str = ""
     """The sentence that another version of the kit has judged the records; empty if this one has."""
 
@@ -124,8 +112,7 @@ class Overview:
     def beside(self) -> str:
         """Return what has to stand beside the headline, in sentences: what it leaves open, and what else holds the run
         back. Empty if nothing does."""
-        beside = (self.course, self.epochs_end, self.waits_for_disk, self.quota, self.edited)
-        return " ".join(filter(None, (self._said[1], *beside)))
+        return " ".join(filter(None, (self._said[1], self.course, *self.held_back)))
 
     @property
     def _failing(self) -> str:
@@ -304,7 +291,7 @@ class Overview:
 
         The text is empty if nothing of that is known.
         """
-        beside = (self.threads, self.busy, self.perhaps, self.not_counted, self.other_code)
+        beside = (*self.doubts, self.other_code)
         if self.noise is None or not math.isfinite(self.noise):
             return " ".join(filter(None, beside))
         gain = unsigned(percent(min(self.noise, MOST)))

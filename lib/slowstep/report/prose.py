@@ -20,8 +20,7 @@ from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
-from slowstep.wording.course import course, perhaps, surely
-from slowstep.wording.epochs import epochs_end
+from slowstep.wording.course import course, epochs_end, perhaps, surely
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.lost import takes
 from slowstep.wording.slow_nodes import slower_nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from slowstep.environment.machine import Machine
 from slowstep.environment.own_code import own_code
 from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING_ARGUMENTS
+from slowstep.investigation import NotMeasured, Unmeasurable, read_investigation
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.minutes import measuring
 from slowstep.investigation.opening import DESCRIPTION, Description
@@ -30,14 +31,12 @@ from slowstep.records import Block, ComparisonRecord, Store, identity
 from slowstep.records.other_files import of_other_files
 from slowstep.records.plain_files import is_plain
 from slowstep.report.overview import Overview
-from slowstep.report.so_far import decided_so_far
 from slowstep.settings.convert import from_plain
-from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
+from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS, TESTED, Section
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.wording.causes import causes
-from slowstep.wording.course import course, perhaps, surely
+from slowstep.wording.course import course, epochs_end, perhaps, surely
 from slowstep.wording.edited import after_survey, not_counted
-from slowstep.wording.epochs import epochs_end
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, other_threads, quota
 from slowstep.wording.words import SIGNS, apart, share
@@ -80,16 +79,22 @@ def overview(folder: Path) -> Overview:
         shares={phase: share.mean for phase, share in latest.shares.items()},
         noise=first.noise,
         apart=apart(first.apart),
-        busy=busy(_blocks(compared)),
-        quota=quota(_blocks(with_itself)),
         minimum_effect=first.minimum_effect or (about.settings.budget.minimum_effect if about else 0.0),
+        held_back=[
+            epochs_end(first.epochs_end),
+            waits_for_disk(latest.first_reads),
+            quota(_blocks(with_itself)),
+            after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else "",
+        ],
+        doubts=[
+            other_threads(latest.beside, first.minimum_effect),
+            busy(_blocks(compared)),
+            course(perhaps(first.courses)),
+            not_counted(of_other_files(store, about.environment)) if about else "",
+        ],
         course=course(surely(first.courses)),
-        perhaps=course(perhaps(first.courses)),
-        epochs_end=epochs_end(first.epochs_end),
-        waits_for_disk=waits_for_disk(latest.first_reads),
         unprojected=first.unprojected,
         unprofiled=latest.unprofiled,
-        threads=other_threads(latest.beside, first.minimum_effect),
         audited=_audited(store),
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
@@ -97,8 +102,6 @@ def overview(folder: Path) -> Overview:
         files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if is_plain(p)],
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
-        edited=after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else "",
-        not_counted=not_counted(of_other_files(store, about.environment)) if about else "",
         other_code=_judged_by_other_code(summaries.values()),
     )
 
@@ -195,3 +198,15 @@ def _now(about: Description | None, decision: Decision | None) -> dict[str, obje
         with contextlib.suppress(KeyError):
             found[key] = run[key.removeprefix(TRAINING_ARGUMENTS)]
     return found
+
+
+def decided_so_far(folder: Path, asked: Collection[Section]) -> list[Verdict]:
+    """Return the verdicts that the notebooks of the sections `asked` would tell now, of what is known by now.
+
+    The list is empty if the baseline is not measured.
+    """
+    try:
+        lab = read_investigation(folder)
+        return [v for section in TESTED if section in asked for v in lab.test(section.name) if not v.untried]
+    except (NotMeasured, Unmeasurable):
+        return []

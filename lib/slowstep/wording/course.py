@@ -55,3 +55,8 @@ def _told(one: Course) -> str:
         emptied = f"what the program empties after each epoch of {one.beyond_epoch:,} steps grows on in them"
         return f"{text} {goes_on} Trials let an epoch go on without end, so {emptied}."
     return f"{text} {goes_on}"
+
+
+def epochs_end(why: str) -> str:
+    """Return that epochs end in trials, and why, as a sentence; empty if they go on without end."""
+    return f"Epochs end in trials as in the program, since {why}." if why else ""

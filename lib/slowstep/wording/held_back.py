@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slowstep.judgement.disturbed import disturbances
+from slowstep.judgement.notes import disturbances
 from slowstep.records import Block
 from slowstep.text.numbers import percentage
 
