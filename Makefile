@@ -69,7 +69,7 @@ gallery: .venv/.ready  ## measure docs/gallery/ anew: the example, a script of o
 	$(BIN)/python -m bench.gallery
 
 docs: .venv/.ready  ## write docs/factors.md anew from the catalogue, and the picture of docs/method.md
-	$(BIN)/python -m slowstep.factors.docs_page > docs/factors.md
+	$(BIN)/python -m bench.factors_page > docs/factors.md
 	$(BIN)/python -m bench.method
 
 clean:  ## delete caches and what was built, keep .venv and outputs/

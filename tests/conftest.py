@@ -19,7 +19,7 @@ from xdist.scheduler import LoadFileScheduling
 from diagnosis import Interrupted, run_interrupted
 from slowstep.cli.main import main
 from slowstep.command.resolve import resolve
-from slowstep.environment.slow_imports import without_address_grammar
+from slowstep.environment.imports import without_address_grammar
 from slowstep.factors import Arm
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.launch.trial_process import TrialProcess

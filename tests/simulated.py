@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from bench.validation.regimes import STEPS, Regime
+from simulated_measurer import SHARES
 from slowstep.environment.machine import TOOLS, Machine
 from slowstep.factors import CATALOGUE, Contrast, combine
 from slowstep.judgement.comparison import LOOKS
 from slowstep.judgement.run_facts import RunFacts, baseline_facts
-from slowstep.measure.simulated import Regime
-from slowstep.measure.simulated.measurer import SHARES
-from slowstep.measure.simulated.regimes import STEPS
 from slowstep.records import (
     PHASES,
     Block,
@@ -177,7 +176,7 @@ def profiled(
 def step_times(rng: np.random.Generator, comparisons: int, **habits: float) -> np.ndarray:
     """Step times of identical arms, shape (comparisons, PAIRS, turns 2, steps STEPS), in the order of the clock.
 
-    `habits` are those of the machine (`slowstep.measure.simulated.Regime`).
+    `habits` are those of the machine (`bench.validation.regimes.Regime`).
     """
     times = 0.1 * Regime(**habits).times(rng, comparisons, PAIRS * 2 * STEPS)
     return times.reshape(comparisons, PAIRS, 2, STEPS)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.factors import Arm
 from slowstep.investigation import BatchSize, open_investigation, open_lab, worth_having
 from slowstep.investigation.batch_size import find_batch
 from slowstep.judgement.verdict import Outcome
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.settings import Loaded, Settings, override
 
 MIB = 2**20

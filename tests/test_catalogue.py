@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from bench.factors_page import markdown
 from slowstep.environment.machine import this_machine
 from slowstep.factors import CATALOGUE, Arm, Contrast, Factor, Level, clash, combine
 from slowstep.factors.catalogue import BY_SECTION
-from slowstep.factors.docs_page import markdown
 from slowstep.factors.factor import show
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure.local import LocalMeasurer
@@ -259,7 +259,7 @@ def test_the_page_of_the_factors_is_current() -> None:
 
 def test_the_page_is_written_by_one_command() -> None:
     """What `make docs` calls prints the page."""
-    command = [sys.executable, "-m", "slowstep.factors.docs_page"]
+    command = [sys.executable, "-m", "bench.factors_page"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert markdown() == done.stdout

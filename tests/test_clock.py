@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.investigation import open_lab
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.settings import Loaded, Settings
 
 PACKAGE = Path(__file__).resolve().parents[1] / "lib" / "slowstep"

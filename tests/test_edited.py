@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from simulated import around, pairs, record
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.cli.beginning import edited_before
 from slowstep.investigation import open_lab
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyRecord
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import Environment, Store
 from slowstep.records.other_files import of_other_files
 from slowstep.report.read_overview import overview

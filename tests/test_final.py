@@ -22,6 +22,7 @@ import pytest
 from datasets import Dataset, load_from_disk
 
 from simulated import around, contrast, pairs, record
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep import report
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, Contrast, Meaning, combine, in_code, label
@@ -41,7 +42,6 @@ from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.measure.local import LocalMeasurer
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
 from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.report.read_overview import overview

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from simulated import around, contrast, pairs, record
+from simulated_measurer import SimulatedMeasurer, Truth
+from slowstep.batch.measuring import contradictions
 from slowstep.investigation import open_lab
-from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.first_reads import FirstReads, first_reads
 from slowstep.judgement.intervals import Interval
@@ -24,7 +25,6 @@ from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.missed import KnownOfRun
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.live_trial import LiveTrial
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.processes.tree import bytes_fetched
 from slowstep.records import Block, Memory, Status, Steps, TrialRecord, Work
 from slowstep.report.prose import baseline_conclusion

@@ -19,22 +19,21 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from bench.gpu import cases, commands, compiling, matrix, memory, planted, probe, running, runs
+from bench.gpu.__main__ import main
+from bench.gpu.limits import within
+from bench.gpu.part import MOST_MINUTES, Bench, Cell, Figures, Goal, NotYet, Part
+from bench.gpu.parts import parts
+from bench.gpu.running import DONE, FAILED, NOT_RUN, OPEN, OtherFigures, run, state
+from bench.gpu.runs import RUNS, settings_of_run
+from bench.gpu.scale import DRY, REAL, Scale
+from bench.own_scripts.script import throughput
+from slowstep.environment.machine import this_machine
+from slowstep.factors import check_levels
+from slowstep.settings import Settings, override
+from slowstep.workloads import load_workload
 
-from bench.gpu import cases, commands, compiling, matrix, memory, planted, probe, running, runs  # noqa: E402
-from bench.gpu.__main__ import main  # noqa: E402
-from bench.gpu.limits import within  # noqa: E402
-from bench.gpu.part import MOST_MINUTES, Bench, Cell, Figures, Goal, NotYet, Part  # noqa: E402
-from bench.gpu.parts import parts  # noqa: E402
-from bench.gpu.running import DONE, FAILED, NOT_RUN, OPEN, OtherFigures, run, state  # noqa: E402
-from bench.gpu.runs import RUNS, settings_of_run  # noqa: E402
-from bench.gpu.scale import DRY, REAL, Scale  # noqa: E402
-from bench.own_scripts.script import throughput  # noqa: E402
-from slowstep.environment.machine import this_machine  # noqa: E402
-from slowstep.factors import check_levels  # noqa: E402
-from slowstep.settings import Settings, override  # noqa: E402
-from slowstep.workloads import load_workload  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture

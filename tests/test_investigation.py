@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from simulated import SHARES, block, pairs, record, steps_of
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.batch.cleanup import forget_unfinished
 from slowstep.batch.measuring import Concluded
 from slowstep.batch.measuring import measured as measured_whole
@@ -31,7 +32,6 @@ from slowstep.investigation.together import TOGETHER, next_comparisons
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.measurer import ComparisonRequest, TellOne
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Steps, identity
 from slowstep.report.prose import conclusion
 from slowstep.settings import Loaded, Settings, override

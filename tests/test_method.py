@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from bench.method.example import Example, example, figures, looks_table, pairs_table
+from bench.method.picture import PICTURE, picture
+from slowstep.judgement.comparison import LOOKS
+from slowstep.judgement.intervals import NOMINAL_P
+from slowstep.judgement.timeline import steps_to_see
+from slowstep.judgement.verdict import Outcome
 
-from bench.method.example import Example, example, figures, looks_table, pairs_table  # noqa: E402
-from bench.method.picture import PICTURE, picture  # noqa: E402
-from slowstep.judgement.comparison import LOOKS  # noqa: E402
-from slowstep.judgement.intervals import NOMINAL_P  # noqa: E402
-from slowstep.judgement.timeline import steps_to_see  # noqa: E402
-from slowstep.judgement.verdict import Outcome  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 PAGE = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
 EXAMPLE = PAGE.partition("\n## One comparison")[2].partition("\n## ")[0]

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from simulated import CPU
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.investigation import Lab, open_lab
 from slowstep.investigation.opening import measurer_of
 from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.slurm.crew import differences
 from slowstep.measure.slurm.jobs import words_of_sbatch
 from slowstep.measure.slurm.measurer import SlurmMeasurer

@@ -21,6 +21,7 @@ import yaml
 from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs_version
 
+from simulated_measurer import SHARES, SimulatedMeasurer, Truth
 from slowstep.batch import investigations
 from slowstep.batch.cleanup import forget_other_runs
 from slowstep.batch.concluding import conclude_again
@@ -37,8 +38,6 @@ from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, Decision, Not
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, span
 from slowstep.measure.measurer import ComparisonRequest, Tell
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.measure.simulated.measurer import SHARES
 from slowstep.processes.lock import Busy, locked
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, ProfileRecord, Status, Store
 from slowstep.report import baseline_tables, tables

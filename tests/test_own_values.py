@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from simulated import around, pairs, record
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.cli.main import main
 from slowstep.command import given
 from slowstep.command.own_files import changed_text, value_in
@@ -37,7 +38,6 @@ from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.verdict import Outcome
 from slowstep.launch import changed_run
 from slowstep.launch.changed_run import changes_in, outdated
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Status, TrialRecord
 from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, SettingsError, load

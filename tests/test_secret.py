@@ -12,6 +12,7 @@ import nbformat
 import pytest
 import yaml
 
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.batch import execute_notebook
 from slowstep.batch.forked_kernel import private_sockets
 from slowstep.command.resolve import resolve
@@ -22,7 +23,6 @@ from slowstep.final.script import script
 from slowstep.investigation import open_lab
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, survey
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.report.cards import card
 from slowstep.report.tables import settings_table
 from slowstep.settings import LEVEL_SECTIONS, Settings, load

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.batch.investigations import draw
 from slowstep.cli.report import UNREAD, report
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.opening import DESCRIPTION
-from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.settings import Loaded, Settings, override
 
 ROOT = Path(__file__).resolve().parents[1]

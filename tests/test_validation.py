@@ -5,29 +5,26 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.own_scripts import __main__ as own_scripts
+from bench.validation import page, results, table
+from bench.validation import parts as validation_parts
+from bench.validation.__main__ import keep, renew
+from bench.validation.__main__ import main as validate
+from bench.validation.agreement import agree
+from bench.validation.diagnosed import score
+from bench.validation.parts import Part, parts
+from bench.validation.scenarios import Scenario, scenarios
+from bench.validation.truth import Truth
 from slowstep.factors import CATALOGUE, check_levels
 from slowstep.records import PHASES
 from slowstep.settings import LEVEL_SECTIONS, load, override
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from bench.own_scripts import __main__ as own_scripts  # noqa: E402
-from bench.validation import page, results, table  # noqa: E402
-from bench.validation import parts as validation_parts  # noqa: E402
-from bench.validation.__main__ import keep, renew  # noqa: E402
-from bench.validation.__main__ import main as validate  # noqa: E402
-from bench.validation.agreement import agree  # noqa: E402
-from bench.validation.diagnosed import score  # noqa: E402
-from bench.validation.parts import Part, parts  # noqa: E402
-from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
-from bench.validation.truth import Truth  # noqa: E402
 
 CASES = [case for kind in scenarios().values() for case in kind]
 PLANTED = scenarios()["planted"]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from bench.validation.regimes import REGIMES, STEPS, Regime, pairs
 from slowstep.judgement.comparison import EQUAL, LOOKS, Reading, reading
 from slowstep.judgement.intervals import paired
 from slowstep.judgement.stopping import StopRule
-from slowstep.measure.simulated.regimes import REGIMES, STEPS, Regime, pairs
 
 RUNS = 2000
 EFFECTS = (0.0, 0.01, 0.03, 0.05, 0.10, 0.25)

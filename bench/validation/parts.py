@@ -129,7 +129,7 @@ def parts() -> dict[str, Part]:
         Part(
             name="calibration",
             measure=calibration.measure,
-            sources=("bench/validation/calibration.py", "lib/slowstep/measure/simulated/regimes.py", *JUDGES),
+            sources=("bench/validation/calibration.py", "bench/validation/regimes.py", *JUDGES),
         ),
     ]
     return {part.name: part for part in every}

@@ -1,8 +1,8 @@
 """The interface of a measurer: few verbs, asked with data and answered with records.
 
 The caller knows nothing of processes, logs or process numbers. So a comparison may as well be measured on another
-machine, or by a simulation whose truth is known (`slowstep.measure.simulated`). A trial that fails is part of a record
-and never an exception.
+machine, or by a simulation whose truth is known, as in the tests. A trial that fails is part of a record and never an
+exception.
 """
 
 from __future__ import annotations

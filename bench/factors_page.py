@@ -1,4 +1,4 @@
-"""The page docs/factors.md, made from the catalogue: `python -m slowstep.factors.docs_page > docs/factors.md`."""
+"""The page docs/factors.md, made from the catalogue: `python -m bench.factors_page > docs/factors.md`."""
 
 from __future__ import annotations
 
