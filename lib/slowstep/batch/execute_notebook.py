@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.environment.slow_imports import without_address_grammar
+from slowstep.environment.imports import without_address_grammar
 
 without_address_grammar()
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from slowstep.batch.concluding import Concluded, baseline, concluded
 from slowstep.investigation import Lab, open_lab
 from slowstep.investigation.asked import sections_asked
-from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import PLAN, Watch
-from slowstep.investigation.opening import measurer_of
+from slowstep.investigation.opening import measurer_of, read_investigation
+from slowstep.investigation.results import Summary
+from slowstep.judgement.timeline import contradicted
 from slowstep.measure.measurer import Measurer
+from slowstep.records import Store
 from slowstep.settings import Loaded
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, TESTED, Section
 
@@ -48,3 +50,10 @@ def measured(
         for section in (FINAL, AUDIT):
             if section in sections or (moved and section is FINAL):
                 yield concluded(section, lab(section.notebook))
+
+
+def contradictions(folder: Path) -> list[str]:
+    """Return the phases whose shares in the first notebook are contradicted by later steps of the baseline."""
+    store = Store(folder / "records")
+    said = store.read(Summary, "summaries", BASELINE.notebook)
+    return contradicted(said.shares, read_investigation(folder).evidence.baseline.facts.timeline) if said else []

@@ -23,8 +23,7 @@ from slowstep.cli.over_nodes import add_join, add_options, listen_as
 from slowstep.cli.parser import Commands
 from slowstep.cli.progress import Terminal, reminded_of
 from slowstep.environment.home import ROOT
-from slowstep.environment.own_modules import find_standard_ones_first
-from slowstep.environment.slow_imports import without_address_grammar
+from slowstep.environment.imports import find_standard_ones_first, without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
+from typing import Any
 
 from slowstep import __version__
 from slowstep.environment.home import ROOT
@@ -32,6 +34,7 @@ from slowstep.settings.convert import to_plain
 from slowstep.settings.load import wrong_with_name
 from slowstep.settings.run import training_defaults
 from slowstep.settings.slurm import Slurm
+from slowstep.text.visible import visible
 from slowstep_probe.secret import masked
 
 
@@ -195,14 +198,22 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
 
 
 def _watch() -> Watch:
-    """Return a function that shows progress as a line of the notebook, if this is one."""
+    """Return a function that shows progress in the notebook, if this is one: a bar with its line in one output."""
     if "IPython" not in sys.modules:
         return lambda progress: None
-    from slowstep.investigation.live_line import show_line
+    from IPython.display import display
 
-    shown: list[Callable[[Progress], None] | None] = [None]
+    output: Any = None  # the one that is overwritten; it stays None where IPython runs no shell
 
     def show(progress: Progress) -> None:
-        shown[0] = show_line(progress.line(), progress.part, shown[0])
+        nonlocal output
+        text, part = visible(progress.line()), progress.part
+        done = "" if part is None else f' value="{part:.3f}"'
+        bar = f'<progress max="1"{done} style="width: 100%"></progress><br>{escape(text)}'
+        bundle = {"text/plain": text, "text/html": bar, "application/x-slowstep-progress": text}
+        if output is None:
+            output = display(bundle, raw=True, display_id=True)
+        else:
+            output.update(bundle, raw=True)
 
     return show

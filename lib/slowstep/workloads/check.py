@@ -8,12 +8,12 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
-from slowstep.workloads.meta_sizes import model_sizes
 from slowstep_probe.processes.scratch import folder_prefix
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.trial.messages import Answer, encoded
@@ -33,10 +33,26 @@ def sizes(wire: Wire, settings: dict[str, Any]) -> None:
     """Answer the sizes of the model by name; {} if the model can't be had."""
     try:
         with quiet():
-            found = model_sizes(from_plain(Settings, settings))
+            found = _model_sizes(from_plain(Settings, settings))
     except Exception:  # a model that can't be had has no sizes; whoever trains it is told why
         found = {}
     wire.send(encoded(Answer(value=found)))
+
+
+def _model_sizes(settings: Settings) -> dict[str, Any]:
+    """Return the sizes that a trial would observe of the model; {} if they are of no use.
+
+    It is built on PyTorch's meta device, without weights, where nothing takes memory.
+    """
+    import torch
+
+    from slowstep.workloads import model
+    from slowstep.workloads.observed import sizes as observed_sizes
+
+    if settings.workload == "memory_mapped":
+        return {}
+    whole = replace(settings, quantization=None, model=replace(settings.model, init="random"))
+    return observed_sizes(model.build(whole, torch.device("meta")))
 
 
 @contextlib.contextmanager
