@@ -8,7 +8,7 @@ from dataclasses import replace
 from slowstep.factors import Contrast, Meaning
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import bound
-from slowstep.judgement.change_in_code import made_lines, planned_lines, replaced
+from slowstep.judgement.change_seen import made_lines, missing_change, planned_lines, replaced
 from slowstep.judgement.comparison import FEWEST_PAIRS, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls, uncovered_waits
 from slowstep.judgement.first_reads import FirstReads
@@ -20,7 +20,6 @@ from slowstep.judgement.shares import with_event
 from slowstep.judgement.suspects import PASSES, lost
 from slowstep.judgement.throughput import sides, works
 from slowstep.judgement.timeline import timeline
-from slowstep.judgement.took_effect import missing_change
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES, Block, ComparisonRecord, Status, TrialRecord
 from slowstep.text.numbers import MOST, percent, told_apart
