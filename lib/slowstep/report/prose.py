@@ -160,7 +160,7 @@ def _as_it_goes_on(baseline: Baseline) -> str:
 def _rests_on(baseline: Baseline) -> str:
     """Write what the shares rest on, and what could not be observed or profiled."""
     facts = baseline.facts
-    text = f"These shares, and the bounds made of them, were {facts.evidence}."
+    text = f"These shares, and the bounds made of them, were seen on {facts.evidence}."
     if baseline.unobserved:
         text += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
     if baseline.unprofiled:

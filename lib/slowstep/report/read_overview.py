@@ -92,6 +92,7 @@ def overview(folder: Path) -> Overview:
         threads=other_threads(latest.beside, first.minimum_effect),
         audited=_audited(store),
         machine=_machine(about) if about else "",
+        ran=_ran(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         now=_now(about, decided),
         files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if is_plain(p)],
@@ -170,6 +171,12 @@ def _machine(about: Description) -> str:
         return str(from_plain(Machine, about.environment.machine))
     except ValueError:
         return ""
+
+
+def _ran(about: Description) -> str:
+    """Return the version of torch with which an investigation measured, and its command; empty if neither is known."""
+    command, torch = about.settings.command, about.environment.versions.get("torch", "")
+    return ", ".join([*([f"torch {torch}"] if torch else []), *([str(command)] if command else [])])
 
 
 def _told(run: NotebookRun, under_way: bool) -> NotebookRun:
