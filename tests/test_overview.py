@@ -814,6 +814,20 @@ def test_a_cause_begins_with_its_first_sentence_and_no_figure_is_explained_that_
     assert "A point is the measured effect" not in page([unmeasured])
 
 
+@pytest.mark.parametrize(("line", "shown"), [("+    every = 10 % n", True), ("+\tevery = n", False)])
+def test_a_patch_stands_in_the_index_as_it_can_be_copied(line: str, shown: bool, concluded: Concluded) -> None:
+    """What a page could not show as it is, such as a tab, it leaves to the file."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    patch = f"--- a/train.py\n+++ b/train.py\n@@ -1,1 +1,1 @@\n-    every = n\n{line}\n"
+    (folder / "final").mkdir(exist_ok=True)
+    (folder / "final" / "changes.patch").write_text(patch)
+    told = page([overview(folder)])
+
+    assert (f">{patch}</pre>" in told) is shown
+    assert "changes.patch" in told
+    assert ("+++ b/train.py" in told) is shown
+
+
 def test_a_label_of_two_changes_has_a_line_for_each(concluded: Concluded) -> None:
     """Neither is shortened where its line has the room that it needs."""
     (one, *_) = overview(concluded({"per_device_train_batch_size=8": 0.6})).verdicts

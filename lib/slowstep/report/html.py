@@ -111,8 +111,8 @@ def _visible(value: Any) -> Any:
 
 
 def unbroken(html: str) -> str:
-    """Return HTML in which no line can end between a figure and its percent sign."""
-    return re.sub(r"(?<=\d) %", "&nbsp;%", html)
+    """Return HTML in which no line can end between a figure and its percent sign. Code stays as it is, to be copied."""
+    return re.sub(r"(<pre\b.*?</pre>)|(?<=\d) %", lambda m: m[1] or "&nbsp;%", html, flags=re.DOTALL)
 
 
 def environment() -> Environment:

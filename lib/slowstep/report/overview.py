@@ -97,6 +97,8 @@ class Overview:
     """The run's own values of the settings that parts of the decision change, by key."""
     files: Sequence[str]
     """The files of final/, relative to the folder of all investigations."""
+    patch: str
+    """The lines of code that the decision changes, as a patch; empty if there is none, or if it is long."""
     seconds: float
     """The time that the investigation took; 0 if that is not known."""
     measured_seconds: float = 0.0

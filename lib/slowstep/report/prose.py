@@ -353,5 +353,9 @@ def _reason(verdict: Verdict) -> str:
 
 
 def _listed(what: str, verdicts: Sequence[Verdict], told: Callable[[Verdict], str]) -> str:
-    """Write changes in one sentence, each with what is `told` of it."""
-    return f"{what}: {'; '.join(f'{escape(v.title_in_full)} ({told(v)})' for v in verdicts)}."
+    """Write changes in one sentence, each with what is `told` of it; those of which the same is told stand together."""
+    alike: dict[str, list[str]] = {}
+    for v in verdicts:
+        alike.setdefault(told(v), []).append(escape(v.title_in_full))
+    groups = (f"{', '.join(names)} ({said})" for said, names in alike.items())
+    return f"{what}: {'; '.join(groups)}."
