@@ -46,7 +46,8 @@ def main(arguments: list[str]) -> int:
     subprocess.run([*KIT, "report", "--static", *map(str, investigations)], check=True)
     shutil.rmtree(GALLERY, ignore_errors=True)
     for folder in investigations:
-        for page in [*folder.glob("*.html"), *folder.glob("summary.*"), *(folder / "final").glob("*.md")]:
+        pages = [*folder.glob("*.html"), *folder.glob("summary.*"), *(folder / "final").glob("*")]
+        for page in filter(Path.is_file, pages):
             keep(page)
     keep(OUTPUTS / "index.html")
     photograph()

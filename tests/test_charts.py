@@ -68,7 +68,7 @@ def test_a_charts_figures_stand_under_their_headings(tmp_path: Path) -> None:
     chart = Chart(go.Figure(), "A chart.", UNLIKE)._repr_mimebundle_()
     cell = nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("display_data", chart)])
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "own.ipynb")
-    render(tmp_path / "own.ipynb", tmp_path / "own.html", "own", interactive=False)
+    render(tmp_path / "own.ipynb", tmp_path / "own.html", "own", "own", interactive=False)
     html = (tmp_path / "own.html").read_text(encoding="utf-8").replace("&nbsp;", " ")
     rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", html)]
 

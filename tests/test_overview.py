@@ -247,7 +247,8 @@ def test_the_answer_says_that_most_could_not_be_tested(failed: int, concluded: C
     ]
     answer = replace(found, verdicts=known, causes=[], decided=Decision()).answer
 
-    assert (f"{failed} of 4 could not be tested here (the trial failed: no disk)." in answer) is (failed >= 2)
+    said = f"{failed} of 4 hypotheses could not be tested here (the trial failed: no disk)."
+    assert (said in answer) is (failed >= 2)
 
 
 def test_a_machine_that_does_something_else_is_called_busy(concluded: Concluded) -> None:
@@ -810,6 +811,20 @@ def test_a_cause_begins_with_its_first_sentence_and_no_figure_is_explained_that_
     assert f"<b>{first}</b> {rest}".strip() in told
     assert "A point is the measured effect" in told
     assert "A point is the measured effect" not in page([unmeasured])
+
+
+@pytest.mark.parametrize(("line", "shown"), [("+    every = 10 % n", True), ("+\tevery = n", False)])
+def test_a_patch_stands_in_the_index_as_it_can_be_copied(line: str, shown: bool, concluded: Concluded) -> None:
+    """What a page could not show as it is, such as a tab, it leaves to the file."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    patch = f"--- a/train.py\n+++ b/train.py\n@@ -1,1 +1,1 @@\n-    every = n\n{line}\n"
+    (folder / "final").mkdir(exist_ok=True)
+    (folder / "final" / "changes.patch").write_text(patch)
+    told = page([overview(folder)])
+
+    assert (f">{patch}</pre>" in told) is shown
+    assert "changes.patch" in told
+    assert ("+++ b/train.py" in told) is shown
 
 
 def test_a_label_of_two_changes_has_a_line_for_each(concluded: Concluded) -> None:

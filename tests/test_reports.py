@@ -259,14 +259,14 @@ def test_untrusted_text_is_shown_and_not_run(visit, tmp_path):
         cells=[nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_code_cell("1", outputs=outputs)]
     )
     nbformat.write(notebook, tmp_path / "evil.ipynb")
-    render(tmp_path / "evil.ipynb", tmp_path / "evil.html", "evil", evil)
+    render(tmp_path / "evil.ipynb", tmp_path / "evil.html", "evil", "evil", evil)
     seen = visit(tmp_path / "evil.html")
 
     touched = seen.page.locator(".chart .ytick text" if seen.width >= WIDE else "svg.narrow text")
     ticks = [" ".join(text.split()) for text in touched.all_text_contents()]
     links = "[...document.querySelectorAll('main a')].map(a => a.getAttribute('href') ?? a.href.baseVal)"
 
-    assert seen.page.title() == "evil"
+    assert seen.page.title() == "evil: evil"
     assert seen.complaints == []
     assert labels == ticks if seen.width >= WIDE else {text[:8] for text in labels} <= {text[:8] for text in ticks}
     assert ["#Title"] == seen.page.evaluate(links)

@@ -216,7 +216,7 @@ def test_a_report_shows_what_others_wrote(text: str, quick: Settings, tmp_path: 
         path = tmp_path / f"{i}.ipynb"
         text_of = json.dumps(nbformat.v4.new_notebook(cells=cells))  # half of a pair is no UTF-8
         path.write_text(text_of, encoding="utf-8")
-        render(path, path.with_suffix(".html"), word, word)
+        render(path, path.with_suffix(".html"), word, word, word)
         html = path.with_suffix(".html").read_text(encoding="utf-8")
         pages.append(
             re.sub(r"<script>/\*\*.*?</script>|<script>.*?plotly\.js.*?</script>", "", html, count=1, flags=re.S)

@@ -106,7 +106,7 @@ def table(known: Mapping[str, Mapping[str, Any]]) -> str:
 def named_first(text: str) -> str:
     """The change that shows the first cause; or the time that no change explains, with the place of most of it."""
     cause = text.split(" (+")[0]
-    if "no change that was tried explains it" not in cause:
+    if " It is " not in cause:
         return cause.rpartition("shown by ")[2][:110]
     place = text.partition(" It is ")[2].split(". ")[0].split("; ")[0]
     return f"{text.split('; ')[0]}: {place}"

@@ -42,7 +42,7 @@ BESIDE = {
     "memory_allocated_gib": "GiB allocated",
     "memory_reserved_gib": "GiB reserved",
     "memory_used_gib": "GiB in use",
-    "utilisation": "device busy",
+    "utilisation": "% device busy",
     "mfu": "% MFU",
     "hfu": "% HFU",
     "tflops_per_device": "TFLOP/s a device",

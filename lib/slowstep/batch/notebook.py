@@ -154,8 +154,9 @@ class _Running:
         """Write the HTML of the executed notebook, and return its run with what came of that."""
         given, name = self.given, self.notebook.stem
         try:
-            title = f"{given.loaded.settings.name}: {_title(self.notebook)}"
-            render(given.folder / f"{name}.ipynb", given.folder / f"{name}.html", title, run.reason, given.interactive)
+            title, about = _title(self.notebook), given.loaded.settings.name
+            source, page = given.folder / f"{name}.ipynb", given.folder / f"{name}.html"
+            render(source, page, title, about, run.reason, given.interactive)
             return replace(run, report=f"{name}.html")
         except Exception as error:  # a report that can't be drawn must not cost the others theirs
             return replace(run, status="failed", reason=run.reason or f"its report can't be drawn: {error}")

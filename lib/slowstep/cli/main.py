@@ -166,11 +166,6 @@ def _parser() -> Commands:
     survey.add_argument("--unprotected", action="store_true", help="let what the program writes stay")
     survey.add_argument("--steps", type=counted, default=20, help="steps that are watched (20)")
     survey.usage = "slowstep survey [options] -- COMMAND"
-    changed = parser.add_command("run", "train for real with what was found, the program untouched")
-    changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
-    changed.set_defaults(run=_run)
-    changed.add_argument("--with", dest="final", required=True, metavar="FOLDER", help="final/ of an investigation")
-    add_join(parser)
     add_options(survey)
     for name, run, text in (
         ("diagnose", _diagnose, "run every notebook over parameter files or a command, and write the reports"),
@@ -195,7 +190,7 @@ def _parser() -> Commands:
                 command.add_argument(
                     "--minutes", type=above_zero, help="how long all calls together may measure (15 for a command)"
                 )
-                command.add_argument("--name", type=_identifier, help="the name of the command's investigation")
+                command.add_argument("--name", type=_identifier, help="the name of the investigation (of the program)")
                 command.add_argument(
                     "--startup", type=above_zero, default=300.0, help="most seconds until its first step (300)"
                 )
@@ -210,10 +205,17 @@ def _parser() -> Commands:
             )
         command.add_argument("--outputs", default=str(OUTPUTS), help=f"where results go ({OUTPUTS})")
         if name == "report":
-            command.add_argument("--static", action="store_true", help="charts as drawings alone: a tenth of the size")
+            command.add_argument(
+                "--static", action="store_true", help="charts as drawings alone: below 0.1 MB a report"
+            )
         if name == "export":
             command.add_argument("--mlflow", metavar="URI", help="a tracking server, or a file: sqlite:///mlflow.db")
             command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
+    changed = parser.add_command("run", "train for real with what was found, the program untouched")
+    changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
+    changed.set_defaults(run=_run)
+    changed.add_argument("--with", dest="final", required=True, metavar="FOLDER", help="final/ of an investigation")
+    add_join(parser)
     return parser
 
 
@@ -249,6 +251,7 @@ def _diagnose(given: argparse.Namespace) -> int:
         spent = overview(outputs / loaded.settings.name)
         say(took(loaded.settings, spent.seconds, spent.measured_seconds))
         told.append(f"{spent.name}: {spent.answer}")
+        told += [f"- {a.what}: {a.gain or a.kind}" for a in spent.actions if not spent.single]
         if unreached(spent.verdicts, spent.decision):
             told.append(more_minutes(loaded.settings, spent.seconds))
         told.append(edited_meanwhile(loaded.settings.command, as_begun))

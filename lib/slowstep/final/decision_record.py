@@ -91,9 +91,10 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
         said = f"{escape(verdict.order)}: {effect(verdict.effect)} throughput, {measured_again(verdict)}."
         more = more_lost(lost, verdict.effect)
         more = f"{more} {not_shown_beside(choice.unshown)}".strip()
-        lines = [f"- {code(f'{key}: {value}')}" for key, value in verdict.overrides.items()]
+        values = verdict.lines or [f"{key}: {value}" for key, value in verdict.overrides.items()]
+        lines = [f"- {code(one)}" for one in values]
         loss = loss_change(verdict.loss_change)
-        lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: {loss}"]
+        lines += [f"- class: {verdict.meaning}; loss over the same first samples: {loss}"]
     else:
         more = next((c.headline for c in lost if c.headline), "")
         nothing = f"Change {'no setting' if more else 'nothing'}"

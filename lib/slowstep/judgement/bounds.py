@@ -65,7 +65,7 @@ class Bound:
 
     def __str__(self) -> str:
         text = f"at most {signed(self.ratio)} %: {self.why}"
-        return f"{text} ({self.evidence})" if self.evidence else text
+        return f"{text} (seen on {self.evidence})" if self.evidence else text
 
 
 @dataclass(frozen=True, kw_only=True)

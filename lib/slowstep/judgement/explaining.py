@@ -104,11 +104,6 @@ def not_reached(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [v for v in verdicts if v.untried and suspect.comparable and _acts_there(v, suspect)]
 
 
-def was_tried(suspect: Suspect, verdicts: Sequence[Verdict]) -> bool:
-    """Return whether a change that acts on the phase, and not on all, was measured."""
-    return any(v.effect is not None and _acts_there(v, suspect) for v in verdicts)
-
-
 def _acts_there(v: Verdict, suspect: Suspect) -> bool:
     acts = touched_by(v.factor)
     return v.meaning is not Meaning.DIAGNOSTIC and suspect.phase in acts and acts != ALL_PHASES

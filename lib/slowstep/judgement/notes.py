@@ -34,7 +34,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
         notes.append(f"measured beyond its bound ({bound}), so the bound's assumption is wrong here")
     if read.stall:
         notes.append(
-            f"totals give {percent(read.total_ratio)} and medians {percent(read.median_ratio)}: "
+            f"over all steps it is {percent(read.total_ratio)}, and {percent(read.median_ratio)} by the median step: "
             "one arm stalls now and then"
         )
     if read.effect.median and abs(math.log(read.total_ratio) - read.effect.mean) > STALL:

@@ -52,7 +52,7 @@ class StepsSeen:
 
     def __str__(self) -> str:
         steps = f"{self.steps:,} distinct step{'s' * (self.steps != 1)}" + (f" ({self.limit})" if self.limit else "")
-        return f"seen on {steps} in {self.seconds:.0f} s of training; {self.missed}"
+        return f"{steps} in {self.seconds:.0f} s of training; {self.missed}"
 
 
 def steps_to_see(rarest: int) -> int:

@@ -109,10 +109,10 @@ def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str) -> str:
     supported = [(name, v) for name, v in reversed(ordered) if v.outcome is Outcome.SUPPORTED and v.effect]
     told = [(name, v) for name, v in supported if v.meaning is not Meaning.DIAGNOSTIC]
     if not told:
-        return f"Effects on {judged} with their intervals: no change here was shown to bring as much as was asked for."
+        return f"Effects on {judged}: no change here was shown to bring as much as was asked for."
     name, v = told[0]
-    others = f"; {len(told)} changes here were shown to bring something" if len(told) > 1 else ""
-    return f"Effects on {judged} with their intervals: {name.replace('<br>', ' ')} brings {effect(v.effect)}{others}."
+    others = f", the most of {len(told)} changes that were shown to bring something" if len(told) > 1 else ""
+    return f"Effects on {judged}: {name.replace('<br>', ' ')} brings {effect(v.effect)}{others}."
 
 
 def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, baseline: Baseline) -> Chart | Table:

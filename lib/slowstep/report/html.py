@@ -37,13 +37,15 @@ FIRST = ("verdict", "carries")
 TABLE_TAGS = {"table", "thead", "tbody", "tr", "th", "td", "p", "div", "span", "strong", "em", "code", "ul", "li", "br"}
 
 
-def render(notebook: Path, target: Path, title: str, failed: str = "", interactive: bool = True) -> None:
+def render(
+    notebook: Path, target: Path, title: str, investigation: str, failed: str = "", interactive: bool = True
+) -> None:
     """Write the report of an executed notebook. `failed` says why it did not run to its end, and is empty if it did.
 
     A report that is not `interactive` holds its charts as drawings alone: it has no script, and a tenth of the size.
     """
     nb = nbformat.read(notebook, as_version=4)
-    resources = {"title": title, "failed": failed, "interactive": interactive}
+    resources = {"title": title, "investigation": investigation, "failed": failed, "interactive": interactive}
     body, _ = _Exporter().from_notebook_node(_prepared(nb), resources=resources)
     write_atomically(target, body)
 
@@ -109,8 +111,8 @@ def _visible(value: Any) -> Any:
 
 
 def unbroken(html: str) -> str:
-    """Return HTML in which no line can end between a figure and its percent sign."""
-    return re.sub(r"(?<=\d) %", "&nbsp;%", html)
+    """Return HTML in which no line can end between a figure and its percent sign. Code stays as it is, to be copied."""
+    return re.sub(r"(<pre\b.*?</pre>)|(?<=\d) %", lambda m: m[1] or "&nbsp;%", html, flags=re.DOTALL)
 
 
 def environment() -> Environment:

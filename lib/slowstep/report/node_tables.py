@@ -40,8 +40,8 @@ def nodes(environment: Environment, measured: Sequence[Measured]) -> Table:
 
 def slower_node(environment: Environment, measured: Sequence[Measured]) -> Table:
     """Say which node is slower, and by how much; and in what the nodes differ."""
-    if not environment.nodes:
-        return Table([], empty=ONE_NODE)
+    if not environment.nodes:  # the table above says so
+        return Table([], empty="")
     return Table([], empty=" ".join([_slower(environment.nodes, _effects(measured)), *_differences(environment.nodes)]))
 
 

@@ -35,7 +35,7 @@ NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be f
 NOTHING_TRIED = "No change was tried."
 """What is said there if no trial of a change was made."""
 
-SECOND_LAUNCH = f" (below {percentage(math.expm1(ALONE))}, a second launch has to show it as well)"
+SECOND_LAUNCH = f" (below {percentage(math.expm1(ALONE))}, two launches have to show it)"
 """What is said beside gains that one launch alone does not show (`intervals.ALONE`)."""
 
 NOTHING_TOLD = 2.0
@@ -80,12 +80,17 @@ class Overview:
     audited: str
     """What the audit of reported figures found, in sentences; empty if there was none."""
     machine: str
+    ran: str
+    """The version of torch, and the command if one was measured: "torch 2.13.0, python train.py"; empty if neither is
+    known."""
     trained: bool
     """True if any of its notebooks trains. The audit of reported figures does not."""
     now: Mapping[str, object]
     """The run's own values of the settings that parts of the decision change, by key."""
     files: Sequence[str]
     """The files of final/, relative to the folder of all investigations."""
+    patch: str
+    """The lines of code that the decision changes, as a patch; empty if there is none, or if it is long."""
     seconds: float
     """The time that the investigation took; 0 if that is not known."""
     measured_seconds: float = 0.0
@@ -185,7 +190,7 @@ class Overview:
         open_ones = self.of(Outcome.INCONCLUSIVE)
         left = f"For {_hypotheses(len(self.untried))} no time was left." if self.untried else ""
         stay = "stays" if len(open_ones) == 1 else "stay"
-        undecided = f"{len(open_ones)} of {len(self.verdicts)} {stay} undecided." if open_ones else ""
+        undecided = f"{len(open_ones)} of {_hypotheses(len(self.verdicts))} {stay} undecided." if open_ones else ""
         return " ".join(filter(None, (unseen, undecided, left, self._untestable)))
 
     @property
@@ -203,7 +208,9 @@ class Overview:
             return ""
         ((why, times),) = reasons.most_common(1)
         most = f"{times} of them: " if times < reasons.total() else ""
-        return sentence(f"{reasons.total()} of {len(self.verdicts)} could not be tested here ({most}{why})")
+        return sentence(
+            f"{reasons.total()} of {_hypotheses(len(self.verdicts))} could not be tested here ({most}{why})"
+        )
 
     @property
     def _with(self) -> str:
@@ -296,15 +303,21 @@ class Overview:
             return " ".join(filter(None, beside))
         gain = unsigned(percent(min(self.noise, MOST)))
         told = (
-            f"Compared with itself, the run differs by chance: pairs as few as in that comparison can tell a gain of "
-            f"{gain} or more from it, and more pairs a smaller one{SECOND_LAUNCH * (self.noise < math.exp(ALONE))}."
+            f"In this machine's noise a few pairs can show a gain of {gain} or more, and more pairs a smaller one"
+            f"{SECOND_LAUNCH * (self.noise < math.exp(ALONE))}."
         )
         if self.noise >= NOTHING_TOLD:
             told = (
-                f"The run differs so much from itself that its few pairs could have told no gain below {gain} from "
-                "chance: it was measured for too short a time, or something else kept the machine busy."
+                f"The run differs so much from itself that a few pairs show no gain below {gain}: it was measured for "
+                "too short a time, or something else kept the machine busy."
             )
         return " ".join(filter(None, (told, self.apart, *beside)))
+
+    @property
+    def measured(self) -> str:
+        """Return the machine, the version of torch and the command, as a sentence; empty if none is known."""
+        known = [one for one in (self.machine, self.ran) if one]
+        return f"{', '.join(known)}." if known else ""
 
     @cached_property
     def took(self) -> str:

@@ -159,7 +159,7 @@ def _as_it_goes_on(baseline: Baseline) -> str:
 def _rests_on(baseline: Baseline) -> str:
     """Write what the shares rest on, and what could not be observed or profiled."""
     facts = baseline.facts
-    text = f"These shares, and the bounds made of them, were {facts.evidence}."
+    text = f"These shares, and the bounds made of them, were seen on {facts.evidence}."
     if baseline.unobserved:
         text += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
     if baseline.unprofiled:
@@ -352,5 +352,9 @@ def _reason(verdict: Verdict) -> str:
 
 
 def _listed(what: str, verdicts: Sequence[Verdict], told: Callable[[Verdict], str]) -> str:
-    """Write changes in one sentence, each with what is `told` of it."""
-    return f"{what}: {'; '.join(f'{escape(v.title_in_full)} ({told(v)})' for v in verdicts)}."
+    """Write changes in one sentence, each with what is `told` of it; those of which the same is told stand together."""
+    alike: dict[str, list[str]] = {}
+    for v in verdicts:
+        alike.setdefault(told(v), []).append(escape(v.title_in_full))
+    groups = (f"{', '.join(names)} ({said})" for said, names in alike.items())
+    return f"{what}: {'; '.join(groups)}."

@@ -102,7 +102,8 @@ def collective_times(baseline: Baseline) -> Table:
     """List the share of the time in calls of collectives, by the phase in which they are called."""
     found = collectives(baseline.facts.blocks)
     rows = [
-        {"called in": PHASE_NAMES[phase], "share of the time": share(part)} for phase, part in sorted(found.items())
+        {"collectives called in": PHASE_NAMES[phase], "share of the time": share(part)}
+        for phase, part in sorted(found.items())
     ]
     several = ranks_of(baseline.facts.observed) > 1
     empty = "The code calls no collective itself; what a library exchanges for it counts in the pass that it waits in."

@@ -29,17 +29,21 @@ from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked, require_inside
 from slowstep.records import Block, ComparisonRecord, Store, identity
 from slowstep.records.other_files import of_other_files
-from slowstep.records.plain_files import is_plain
+from slowstep.records.plain_files import is_plain, read_plain
 from slowstep.report.overview import Overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS, TESTED, Section
 from slowstep.text.phases import PHASE_NAMES
+from slowstep.text.visible import visible_lines
 from slowstep.wording.causes import causes
 from slowstep.wording.course import course, epochs_end, perhaps, surely
 from slowstep.wording.edited import after_survey, not_counted
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, other_threads, quota
 from slowstep.wording.words import SIGNS, apart, share
+
+LONGEST_PATCH = 60
+"""The most lines of a patch that the index shows."""
 
 
 def overview(folder: Path) -> Overview:
@@ -97,9 +101,11 @@ def overview(folder: Path) -> Overview:
         unprofiled=latest.unprofiled,
         audited=_audited(store),
         machine=_machine(about) if about else "",
+        ran=_ran(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         now=_now(about, decided),
         files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if is_plain(p)],
+        patch=_patch(folder / "final" / "changes.patch"),
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
         other_code=_judged_by_other_code(summaries.values()),
@@ -173,6 +179,20 @@ def _machine(about: Description) -> str:
         return str(from_plain(Machine, about.environment.machine))
     except ValueError:
         return ""
+
+
+def _patch(path: Path) -> str:
+    """Return a patch that a page can show as it is; empty for a long one, one with hidden characters, and none."""
+    with contextlib.suppress(OSError, ValueError):
+        text = read_plain(path).decode()
+        return text if text.count("\n") <= LONGEST_PATCH and visible_lines(text) == text else ""
+    return ""
+
+
+def _ran(about: Description) -> str:
+    """Return the version of torch with which an investigation measured, and its command; empty if neither is known."""
+    command, torch = about.settings.command, about.environment.versions.get("torch", "")
+    return ", ".join([*([f"torch {torch}"] if torch else []), *([str(command)] if command else [])])
 
 
 def _told(run: NotebookRun, under_way: bool) -> NotebookRun:

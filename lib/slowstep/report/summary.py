@@ -71,7 +71,7 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     counts[:1] = [f"{counts[0]} ({limits} of them a limit and no change)"] if limits else counts[:1]
     counts += [f"{len(found.untried)} not reached in the time given"] * bool(found.untried)
     rests = [f"Hypotheses: {', '.join(counts)}."] if counts else []
-    rests += [f"{escape(found.machine)}." if found.machine else "", escape(found.certainty)]
+    rests += [escape(found.measured), escape(found.certainty)]
     rests.append(f"Written by slowstep {__version__}.")
     parts.append(" ".join(filter(None, rests)))
     return "\n\n".join(parts) + "\n"

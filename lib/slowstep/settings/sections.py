@@ -55,7 +55,7 @@ TESTED = (
     ),
     Section(
         notebook="30_sequence_length",
-        title="Sequence length and its co-suspects",
+        title="Sequence length",
         name="sequence_length",
         crossed=("max_length", "per_device_train_batch_size"),
     ),

@@ -19,9 +19,8 @@ def digits(share: float) -> str:
 
 
 def in_minutes(seconds: float) -> str:
-    """Return seconds as minutes, the unit in which what measuring may take is given: "5.7 minutes", "0.35 minutes"."""
-    minutes = seconds / 60
-    return f"{minutes:.1f} minutes" if minutes >= 1 else f"{minutes:.2g} minutes"
+    """Return seconds as minutes, the unit in which what measuring may take is given: "5.7 minutes"; few as they are."""
+    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.2g} s"
 
 
 def signed(ratio: float) -> str:

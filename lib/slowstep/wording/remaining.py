@@ -12,21 +12,27 @@ MOST_SHOWN = 3
 
 
 def remains(remaining: Remaining | None) -> list[str]:
-    """Return what the adopted configuration still loses, a phase each; nothing where it is not known."""
-    return [still_lost(one) for one in remaining.suspects[:MOST_SHOWN]] if remaining else []
+    """Return what the adopted configuration still loses, a phase each, and last what else it may lose.
+
+    Nothing where it is not known to lose anything.
+    """
+    if remaining is None or not remaining.suspects:
+        return []
+    lost = [still_lost(one) for one in remaining.suspects[:MOST_SHOWN]]
+    return [*lost, *filter(None, [not_certain(remaining)])]
 
 
 def looked_at_again(remaining: Remaining | None) -> str:
     """Return that the adopted configuration loses nothing, or that this is not certain, in sentences.
 
-    Empty where it certainly loses something, and nothing else is open, and where nobody looked.
+    Empty where it certainly loses something, which `remains` tells, and where nobody looked.
     """
     if remaining is None:
         return ""
     if remaining.loses_nothing:
         missed = f"; {remaining.missed}" if remaining.missed else ""
         return f"Looked at once more with that, no phase of the run loses time that is worth a change{missed}."
-    return not_certain(remaining)
+    return "" if remaining.suspects else not_certain(remaining)
 
 
 def not_certain(remaining: Remaining) -> str:

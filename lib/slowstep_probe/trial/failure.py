@@ -197,12 +197,17 @@ def _of_worker(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return the first line of `text`, and the next one after a colon, cut at `LONGEST` characters."""
+    """Return the first line of `text`, and the next one after a colon, cut at `LONGEST` characters.
+
+    A sentence that goes on in the next line ends in "…" here.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     said = lines.pop(0)
     while said.endswith(":") and lines:
         said = f"{said} {lines.pop(0)}"
-    return _plain(said)[:LONGEST]
+    said = _plain(said)
+    cut_off = len(said) > LONGEST or (lines and said[-1:].isalpha() and lines[0][0].islower())
+    return f"{said[: LONGEST - 2]} …" if cut_off else said
 
 
 def _plain(text: str) -> str:

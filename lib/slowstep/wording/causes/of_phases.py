@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slowstep.factors import Meaning
-from slowstep.judgement.explaining import fits, names, not_reached, relieving, was_tried
+from slowstep.judgement.explaining import fits, names, not_reached, relieving
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.shares import together
 from slowstep.judgement.suspects import LOOP, PASSES, Stays, Suspect, function_at, mostly_stays, place_at
 from slowstep.judgement.throughput import speed_up
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.text.numbers import percent, unsigned
 from slowstep.text.phases import phase_named
 from slowstep.text.sentences import capitalised
@@ -92,18 +92,12 @@ def phase_cause(suspect: Suspect, stays: Stays, verdicts: Sequence[Verdict], lim
     beyond = _beyond(suspect, verdicts, limit)
     eased_in_part = stays.least < suspect.share.mean
     whole = mostly_stays(suspect, stays)
+    explained = ""
     if eased_in_part:
-        explained = f"supported changes take a part of it away, and about {share(stays.likely)} of today's time stays"
-    else:
-        relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in relieving(suspect, verdicts))
-        explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
-        if not_reached(suspect, verdicts) and not was_tried(suspect, verdicts):
-            explained = "no change that acts on it was reached"
-        elif not _some_were_tried(verdicts):  # measuring goes on, there was no time, or bounds exclude them all
-            explained = "no change was tried"
+        explained = f", and supported changes take a part of it away, and about {share(stays.likely)} of {TODAY} stays"
     left = speed_up(stays.likely)
-    what_stays = f"{_lost(suspect, left, f', and {explained}', 'what stays')} {beyond}"
-    all_lost = _lost(suspect, suspect.ratio, f", and {explained}", "all of it" if eased_in_part else "that time")
+    what_stays = f"{_lost(suspect, left, explained, 'what stays')} {beyond}"
+    all_lost = _lost(suspect, suspect.ratio, explained, "all of it" if eased_in_part else "that time")
     today = f"{all_lost} {_beyond(suspect, verdicts, limit, beside=True)}"
     headline_left = _headline(suspect, "what stays of it", left)
     return Cause(
@@ -207,34 +201,38 @@ def _beyond(
     parts: Sequence[Verdict] = (),
     beside: bool = False,
 ) -> str:
-    """Return what is known of the time that no supported change takes away: the limit, or where it goes.
+    """Return what is known of the time that no supported change takes away: the limit, and where it goes.
 
-    It stands `beside` the speed-up that follows from the share of all that is lost, or by itself.
+    It stands `beside` the speed-up that follows from the share of all that is lost, or by itself. Supported changes
+    that take a `part` of that time away are named before.
     """
-    if limit and all(fits(v, limit.effect.ratio) for v in parts):
-        return measured_too(limit, suspect.least) if beside else capitalised(no_more_than(limit))
-    return _where_it_goes(suspect, verdicts, "all of it" if parts else "it")
+    if not (limit and all(fits(v, limit.effect.ratio) for v in parts)):
+        return _where_it_goes(suspect, verdicts, parts)
+    most = measured_too(limit, suspect.least) if beside else capitalised(no_more_than(limit))
+    return most if parts else f"{most} {_where_it_goes(suspect, verdicts, [limit])}"
 
 
-def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> str:
-    """Return a sentence that names the changes under which the time is gone, or says that no change takes it away."""
-    gone_under = relieving(suspect, verdicts)
-    shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(gone_under, key=lambda v: -v.gain)[:MOST_SHOWN]]
-    if shown and all(v.meaning is Meaning.DIAGNOSTIC for v in gone_under):
-        return f"Most of it is gone under {', '.join(shown)}."
-    if shown:
-        return f"Most of it is gone under {', '.join(shown)}, and these pairs do not show the run to be faster by that."
+def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], named: Sequence[Verdict]) -> str:
+    """Return a sentence on further changes: that the time is gone under these, or that none takes it away.
+
+    `named` are those that are told before.
+    """
+    gone_under = sorted((v for v in relieving(suspect, verdicts) if v not in named), key=lambda v: -v.gain)
+    if gone_under:
+        shown = ", ".join(f"{v.title_in_full} ({_outcome(v)})" for v in gone_under[:MOST_SHOWN])
+        faster = all(v.meaning is Meaning.DIAGNOSTIC or v.outcome is Outcome.SUPPORTED for v in gone_under)
+        doubt = "" if faster else ", and these pairs do not show the run to be faster by that"
+        return f"Most of it is gone under {shown}{doubt}."
     if waiting := not_reached(suspect, verdicts):
         names = ", ".join(v.shown for v in waiting[:MOST_SHOWN])
-        if len(waiting) == 1:
-            return f"{names} acts on it, and there was no time to try it."
-        return f"{names} act on it, and there was no time to try them."
+        act, them = ("acts", "it") if len(waiting) == 1 else ("act", "them")
+        return f"{names} {act} on it, and there was no time to try {them}."
+    look = "fix it in that code" if suspect.consists_of else "look at what your code does there"
     if not verdicts:
-        return "Look at that code." if suspect.consists_of else "Look at what your code does there."
-    removes = f"No change tested here removes {what}" if _some_were_tried(verdicts) else "No change was tested here"
-    return (
-        f"{removes}; fix it in that code." if suspect.consists_of else f"{removes}: look at what your code does there."
-    )
+        return f"{capitalised(look)}."
+    eased = any(v.outcome is Outcome.SUPPORTED and v.meaning is not Meaning.DIAGNOSTIC for v in named)
+    removes = f"No change tested here removes {'all of it' if eased else 'it'}"
+    return f"{removes if _some_were_tried(verdicts) else 'No change was tested here'}; {look}."
 
 
 def _some_were_tried(verdicts: Sequence[Verdict]) -> bool:
