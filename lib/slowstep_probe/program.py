@@ -84,7 +84,7 @@ class Program:
         file = self.file()
         scripts = os.path.realpath(sysconfig.get_path("scripts"))
         if os.path.dirname(file) == scripts:
-            name = _imported_first(file)
+            name = imported_first(file)
         else:
             name = self.arguments[1] if self.is_module and kind_of(file) == "library" else ""
         found = importlib.util.find_spec(name.partition(".")[0]) if name else None
@@ -159,12 +159,17 @@ def _wait() -> None:
         threading._shutdown()
 
 
-def _imported_first(file: str) -> str:
-    """Return the first module of a package that a script imports from; empty if it imports from none."""
+def imported_first(file: str) -> str:
+    """Return the first module of a package that a script imports, or imports from; empty if there is none."""
     try:
         with open(file, "rb") as script:
             lines = ast.parse(script.read()).body
     except (OSError, SyntaxError, ValueError):
         return ""
-    modules = (line.module for line in lines if isinstance(line, ast.ImportFrom) and not line.level)
+    modules = (
+        name
+        for line in lines
+        if isinstance(line, ast.Import) or (isinstance(line, ast.ImportFrom) and not line.level)
+        for name in ([one.name for one in line.names] if isinstance(line, ast.Import) else [line.module])
+    )
     return next((m for m in modules if m and m.partition(".")[0] not in sys.stdlib_module_names), "")
