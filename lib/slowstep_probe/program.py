@@ -41,16 +41,18 @@ class Program:
         """True if the program is started by `-m`."""
         return self.arguments[0] == "-m"
 
+    @property
+    def argv(self) -> list[str]:
+        """The words that it finds as `sys.argv`."""
+        return ["-m", *self.arguments[2:]] if self.is_module else list(self.arguments)
+
     def enter(self) -> None:
         """Make this process the program's: working directory and arguments are what it would find."""
         os.chdir(self.folder)
         STARTED_IN[:] = [os.path.realpath(self.folder)]
         os.environ["PWD"] = self.folder
         sys.orig_argv = list(self.command) or [sys.executable, *self.arguments]
-        if self.is_module:
-            sys.argv = ["-m", *self.arguments[2:]]
-        else:
-            sys.argv = list(self.arguments)
+        sys.argv[:] = self.argv  # a library that was imported before may hold that list
 
     def find_its_modules(self) -> None:
         """Put the program's folder on the path where Python itself would, which `-P`, `-I` and PYTHONSAFEPATH forbid.
