@@ -263,7 +263,15 @@ def test_an_interpreter_without_torch_is_refused_with_an_example(folder: Path) -
             "before its first training step it called sys.exit(2); its last words: "
             "train.py: error: no --learning-rate. `slowstep survey`",
         ),
-        ({"ended": "it returned"}, "before its first training step it returned. `slowstep survey`"),
+        (
+            {"ended": "it returned"},
+            "before its first training step it returned; it had made no optimizer and no loader of PyTorch's by then: "
+            "what another library trains can't be measured. `slowstep survey`",
+        ),
+        (
+            {"ended": "it returned", "constructed": [{"kind": "loader", "name": "DataLoader"}]},
+            "before its first training step it returned. `slowstep survey`",
+        ),
         (
             {"ended": "it called sys.exit(0)", "constructed": [{"kind": "started", "name": "python train.py"}]},
             "before its first training step it called sys.exit(0), and had started `python train.py`; give that "
@@ -280,7 +288,8 @@ def test_an_interpreter_without_torch_is_refused_with_an_example(folder: Path) -
         ),
         (
             {"standing": "train.py:4 in load"},
-            "before its first training step it was at train.py:4 in load when its time was up (--startup allows more).",
+            "before its first training step it was at train.py:4 in load when its time was up (--startup allows more); "
+            "it had made no optimizer and no loader",
         ),
     ],
 )

@@ -214,6 +214,20 @@ def test_an_interpreter_in_which_an_import_opened_a_device_is_replaced(code: str
     assert not (tmp_path / "later").exists()
 
 
+def test_an_import_sees_the_words_of_the_program(tmp_path: Path) -> None:
+    """Some packages read `sys.argv` when they are imported, or keep it (Ultralytics), and the program has it later."""
+    (tmp_path / "reads.py").write_text("import sys\nraise RuntimeError(' '.join(sys.argv))\n")
+    env = environment(os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(LIBRARY)])})
+    words = ("train.py", "--lr", "1")
+    interpreter = WarmInterpreter(Interpreter(python=sys.executable, preload=("reads",), env=env, argv=words))
+    try:
+        failed = interpreter.preloaded.failed
+    finally:
+        interpreter.close()
+
+    assert failed == {"reads": "RuntimeError: train.py --lr 1"}
+
+
 def test_what_imports_print_stays_off_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Warnings, and what C and child processes write. An interpreter that an import ends has last words."""
     lines = ("import os, warnings", "warnings.warn('old')", "os.system('echo by a child')", "os.write(2, b'made; ')")

@@ -47,6 +47,7 @@ from slowstep_probe.changing.given import OptionValues, same
 from slowstep_probe.changing.intervention import given_key
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.parsed_words import as_written
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace
 
@@ -377,6 +378,26 @@ def test_what_a_parser_makes_of_a_value_is_the_value(
     finally:
         patches.remove()
     json.dumps(seen.facts())
+
+
+@pytest.mark.parametrize(
+    ("option", "how", "words", "stands"),
+    [
+        ("--no-amp", {"action": "store_false", "dest": "amp"}, ["--no-amp"], ("--no-amp", True)),
+        ("--no-amp", {"action": "store_false", "dest": "amp"}, [], ("--no-amp", False)),
+        ("--cpu", {"action": "store_const", "const": "cpu", "default": "cuda", "dest": "device"}, [], ("--cpu", False)),
+        ("--amp", {"action": argparse.BooleanOptionalAction}, ["--no-amp"], ("--amp", False)),
+        ("--dtype", {}, ["--dtype", "bf16"], ("--dtype", "bf16")),
+    ],
+)
+def test_a_flag_is_told_as_it_stands_in_the_command(
+    option: str, how: dict, words: list[str], stands: tuple[str, Any]
+) -> None:
+    """Whoever was given `--no-amp` holds amp=False; the flag is there, and a level that takes it away is another."""
+    parser = argparse.ArgumentParser()
+    action = parser.add_argument(option, **how)
+
+    assert as_written(action, getattr(parser.parse_args(words), action.dest)) == stands
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.launch.probe_entry import LIBRARY, entry
+from slowstep_probe import program
 
 ENTER = """
 import sys
@@ -82,3 +83,24 @@ def test_a_module_named_as_a_standard_one_is_found_as_python_finds_it(place: str
     told = subprocess.run([sys.executable, "-c", entered], capture_output=True, text=True, env=env, check=False)
 
     assert "own own own False True" == told.stdout.strip(), told.stderr
+
+
+def test_the_list_of_words_is_the_one_that_a_library_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was imported in the warm interpreter may have kept `sys.argv`, and reads the trial's own words there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", held := ["before"])
+    monkeypatch.setattr(sys, "orig_argv", [])
+    monkeypatch.setenv("PWD", "")
+    monkeypatch.setattr(program, "STARTED_IN", [])
+    program.Program(arguments=["train.py", "--lr", "1"], folder=str(tmp_path)).enter()
+
+    assert held == sys.argv == ["train.py", "--lr", "1"]
+
+
+@pytest.mark.parametrize("imports", ["from package.cli import main", "import package.cli as cli", "import re, package"])
+def test_the_package_that_a_console_script_starts_is_known(imports: str, tmp_path: Path) -> None:
+    """Its lines are the program's own; scripts that a package writes itself import it in their own way."""
+    script = tmp_path / "train"
+    script.write_text(f"import sys\n{imports}\n\nsys.exit(0)\n")
+
+    assert program.imported_first(str(script)).partition(".")[0] == "package"

@@ -259,6 +259,16 @@ def test_libraries_that_train_are_surveyed(program: str, look: Look) -> None:
         assert of(seen, "checkpointing")  # recomputing is seen where it happens
 
 
+def test_a_loader_that_keeps_its_iterator_is_known_to_feed_the_training(look: Look) -> None:
+    """Loaders of a class of its own may get the iterator behind `iter()`, once for all epochs (Ultralytics)."""
+    seen = look("keeps_iterator.py")
+
+    loaders = of(seen, "loader")
+    assert [one["values"]["batch_size"] for one in loaders] == [8, 16]
+    assert seen.training["loader"] == 0
+    assert seen.training["work"]["samples"] == 8 * len(seen.training["step_seconds"])
+
+
 def test_variables_that_are_set_before_imports_are_there_when_it_starts(
     look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,10 @@ from slowstep_probe.looks import looking
 Around = Callable[..., Any]
 """`around(original, *args, **kwargs)`: called in place of the original, which it calls itself."""
 
+ITERATORS = ("__iter__", "_get_iterator")
+"""The methods that give an iterator over a DataLoader. The first calls the second, and so do loaders of subclasses that
+keep one iterator for all epochs."""
+
 
 class Patches:
     """Replaced functions. They stand on classes and modules, so no object carries one when it is pickled."""
@@ -22,8 +27,16 @@ class Patches:
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
-    def around(self, owner: Any, name: str, function: Around) -> None:
-        """Have `function(original, *args, **kwargs)` called in place of the attribute `name` of a class or a module."""
+    def around(self, owner: Any, name: str | tuple[str, ...], function: Around) -> None:
+        """Have `function(original, *args, **kwargs)` called in place of the attribute `name` of a class or a module.
+
+        Several names are methods that may call each other: only the outermost call of an object is replaced.
+        """
+        if isinstance(name, tuple):
+            outermost = _outermost(function)
+            for each in name:
+                self.around(owner, each, outermost)
+            return
         own = name in vars(owner)
         original = getattr(owner, name)
 
@@ -91,7 +104,7 @@ class Patches:
         setattr(owner, name, value)
         self._undo.append(lambda: setattr(owner, name, original))
 
-    def after(self, owner: Any, name: str, function: Callable[..., None]) -> None:
+    def after(self, owner: Any, name: str | tuple[str, ...], function: Callable[..., None]) -> None:
         """Have `function(result, *args, **kwargs)` called after the attribute `name` of a class or a module."""
 
         def around(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -122,6 +135,27 @@ class Patches:
         """Put everything back, the last first."""
         while self._undo:
             self._undo.pop()()
+
+
+def _outermost(function: Around) -> Around:
+    """Return what leaves out `function` where a method is called by another one of the same object."""
+    within = threading.local()
+
+    def around(original: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
+        objects = vars(within).setdefault("objects", [])
+        if any(each is one for each in objects):
+            return original(one, *args, **kwargs)
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            objects.append(one)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                objects.pop()
+
+        return function(noted, one, *args, **kwargs)
+
+    return around
 
 
 def _descendants(kind: type) -> list[type]:

@@ -41,16 +41,18 @@ class Program:
         """True if the program is started by `-m`."""
         return self.arguments[0] == "-m"
 
+    @property
+    def argv(self) -> list[str]:
+        """The words that it finds as `sys.argv`."""
+        return ["-m", *self.arguments[2:]] if self.is_module else list(self.arguments)
+
     def enter(self) -> None:
         """Make this process the program's: working directory and arguments are what it would find."""
         os.chdir(self.folder)
         STARTED_IN[:] = [os.path.realpath(self.folder)]
         os.environ["PWD"] = self.folder
         sys.orig_argv = list(self.command) or [sys.executable, *self.arguments]
-        if self.is_module:
-            sys.argv = ["-m", *self.arguments[2:]]
-        else:
-            sys.argv = list(self.arguments)
+        sys.argv[:] = self.argv  # a library that was imported before may hold that list
 
     def find_its_modules(self) -> None:
         """Put the program's folder on the path where Python itself would, which `-P`, `-I` and PYTHONSAFEPATH forbid.
@@ -84,7 +86,7 @@ class Program:
         file = self.file()
         scripts = os.path.realpath(sysconfig.get_path("scripts"))
         if os.path.dirname(file) == scripts:
-            name = _imported_first(file)
+            name = imported_first(file)
         else:
             name = self.arguments[1] if self.is_module and kind_of(file) == "library" else ""
         found = importlib.util.find_spec(name.partition(".")[0]) if name else None
@@ -159,12 +161,17 @@ def _wait() -> None:
         threading._shutdown()
 
 
-def _imported_first(file: str) -> str:
-    """Return the first module of a package that a script imports from; empty if it imports from none."""
+def imported_first(file: str) -> str:
+    """Return the first module of a package that a script imports, or imports from; empty if there is none."""
     try:
         with open(file, "rb") as script:
             lines = ast.parse(script.read()).body
     except (OSError, SyntaxError, ValueError):
         return ""
-    modules = (line.module for line in lines if isinstance(line, ast.ImportFrom) and not line.level)
+    modules = (
+        name
+        for line in lines
+        if isinstance(line, ast.Import) or (isinstance(line, ast.ImportFrom) and not line.level)
+        for name in ([one.name for one in line.names] if isinstance(line, ast.Import) else [line.module])
+    )
     return next((m for m in modules if m and m.partition(".")[0] not in sys.stdlib_module_names), "")

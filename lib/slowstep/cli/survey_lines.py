@@ -147,12 +147,9 @@ def _models(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
 def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     told = seen.training
     if told is None:
-        if seen.standing:
-            yield "step", f"none within the time; it stands at {seen.standing}"
-        else:
-            verb = "was" if seen.steps == 1 else "were"
-            few = f"{seen.steps} {verb} seen, too few" if seen.steps else "none was seen"
-            yield "step", f"{few}, so there is nothing to measure: {why_no_step(seen)}"
+        verb = "was" if seen.steps == 1 else "were"
+        few = f"{seen.steps} {verb} seen, too few" if seen.steps else "none was seen"
+        yield "step", f"{few}, so there is nothing to measure: {why_no_step(seen)}"
         return
     times = sorted(told["step_seconds"])
     middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0

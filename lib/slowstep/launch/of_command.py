@@ -103,6 +103,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
         preload=(*ALWAYS, *_modules(settings)),
         env=environment(environment_of(settings.changes, env)),
         folder=command.folder,
+        argv=tuple(Program(arguments=command.arguments, folder=command.folder).argv),
     )
     return warm(about)
 

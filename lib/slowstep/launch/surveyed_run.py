@@ -60,6 +60,17 @@ OWN_OPTIONS = """\
 """
 """The end of the parameter file, which shows where options to try stand."""
 
+OF_PYTORCH = ("optimizer", "loader", "other_loader")
+"""The kinds of objects of which nearly every program that trains by PyTorch makes one before its first step."""
+
+NONE_OF_PYTORCH = (
+    "; it had made no optimizer and no loader of PyTorch's by then: what another library trains can't be measured"
+)
+"""What is said of a program that made none of `OF_PYTORCH` and took no step in time."""
+
+RETURNED = "it returned"
+"""How a program has ended that came to its end."""
+
 
 def surveyed_for(
     words: Sequence[str], order: SurveyOrder, outputs: Path, name: str = "", protected: bool = True
@@ -112,6 +123,8 @@ def _surveyed(command: Command, order: SurveyOrder) -> SurveyRecord:
 def why_no_step(seen: SurveyRecord) -> str:
     """Return why a program took no step, with what it said itself and with what to do."""
     started = next((one["name"] for one in seen.constructed if one["kind"] == "started"), "")
+    of_pytorch = seen.steps or any(one["kind"] in OF_PYTORCH for one in seen.constructed)
+    bare = "" if of_pytorch else NONE_OF_PYTORCH
     if not seen.ended:
         run = dict.fromkeys(
             one["name"].removeprefix("__main__.") for one in seen.constructed if one["kind"] == "process"
@@ -119,11 +132,13 @@ def why_no_step(seen: SurveyRecord) -> str:
         beside = f"; processes that it had started run {', '.join(run)}, and are followed if they join a process group"
         at = f"it was at {seen.standing or 'an unknown place'} when its time was up (--startup allows more)"
         instead = f"; it had started `{started}`: if that trains, give it in place of this one" if started else ""
-        return f"{at}{instead or (beside if run else '')}"
+        return f"{at}{instead or (beside if run else bare)}"
     if seen.ended.startswith("EOFError: EOF when reading a line"):
         return "it asked a question on standard input, where nobody answers; give the answer by an option"
     if started and not seen.failed:
         return f"{seen.ended}, and had started `{started}`; give that command in place of this one"
+    if seen.ended == RETURNED:
+        return f"{RETURNED}{bare}"
     said = last_words(seen.output)
     return f"{seen.ended}; its last words: {said}" if "sys.exit" in seen.ended and said else seen.ended
 

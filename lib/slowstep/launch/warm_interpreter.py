@@ -66,6 +66,8 @@ class Interpreter:
     """Its whole environment: libraries read some of it when they are imported."""
     folder: str = ""
     """Its working directory, by which relative entries of PYTHONPATH are read; empty for that of the kit."""
+    argv: tuple[str, ...] = ()
+    """The words of its program as `sys.argv`, which libraries may look at when they are imported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ class WarmInterpreter:
         theirs.close()
         self._preloaded: Preloaded | None = None
         self._requests = 0
-        self._wire.send({"preload": list(modules), "request": 0})
+        self._wire.send({"preload": list(modules), "argv": list(about.argv), "request": 0})
 
     @property
     def alive(self) -> bool:

@@ -18,7 +18,7 @@ import torch.utils.data.dataloader as loading
 from slowstep_probe.changing.intervention import KEYWORDS, NEED_WORKERS
 from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.looks import length_of
-from slowstep_probe.patches import Patches
+from slowstep_probe.patches import ITERATORS, Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.probe.drawn import Drawn, Examples
 from slowstep_probe.trial.told import NotTestable
@@ -130,7 +130,7 @@ class CachedBatches:
     def attach(self, patches: Patches) -> None:
         """Begin."""
         if self.number:
-            patches.after(loading.DataLoader, "__iter__", self._iterated)
+            patches.after(loading.DataLoader, ITERATORS, self._iterated)
             patches.around(loading._BaseDataLoaderIter, "__next__", self._next)
 
     def _iterated(self, iterator: Any, loader: Any) -> None:
@@ -189,7 +189,7 @@ class EndlessEpochs:
 
     def attach(self, patches: Patches) -> None:
         """Begin. It has to be attached after the probe, which then marks all that happens in here."""
-        patches.around(loading.DataLoader, "__iter__", self._iterated)
+        patches.around(loading.DataLoader, ITERATORS, self._iterated)
 
     def _iterated(self, original: Callable[..., Any], loader: Any) -> Any:
         first = original(loader)

@@ -19,7 +19,7 @@ import torch.utils.data.dataloader as loading
 from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.measured import WHY_NOT
-from slowstep_probe.patches import Patches
+from slowstep_probe.patches import ITERATORS, Patches
 from slowstep_probe.places import CodePlace, here
 
 TRIM = "dataset.trim_padding"
@@ -196,7 +196,7 @@ class TrimPadding:
         """Begin."""
         if self._ways:
             patches.after(loading.DataLoader, "__init__", self._made)
-            patches.after(loading.DataLoader, "__iter__", self._iterated)
+            patches.after(loading.DataLoader, ITERATORS, self._iterated)
             patches.around(loading._BaseDataLoaderIter, "__next__", self._next)
 
     def _made(self, _: None, loader: Any, *args: Any, **kwargs: Any) -> None:

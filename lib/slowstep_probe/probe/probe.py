@@ -54,7 +54,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Block, Steps, Work
-from slowstep_probe.patches import Patches
+from slowstep_probe.patches import ITERATORS, Patches
 from slowstep_probe.probe import batch_work
 from slowstep_probe.probe.batches import Batches
 from slowstep_probe.probe.clock import Clock, HostClock
@@ -240,7 +240,7 @@ class Probe:
 
     def _attach(self) -> None:
         self.fetched.drawn.attach(self._patches)
-        self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked, after=self._iterator_made)
+        self._wrap(loading.DataLoader, ITERATORS, "data", before=self._loader_asked, after=self._iterator_made)
         self._wrap(
             loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
         )
@@ -277,7 +277,7 @@ class Probe:
     def _wrap(
         self,
         owner: Any,
-        name: str,
+        name: str | tuple[str, ...],
         phase: str,
         before: Callable[..., int | None] | None = None,
         after: Callable[..., None] | None = None,

@@ -5,9 +5,9 @@ device that is initialised before it would be lost to every child. Some packages
 imported, and libraries import them if they can. So those are hidden here, and imported by the trials that use them.
 
 It is started as `python -c "…; main(DESCRIPTOR, PRINTED)"` with a socket at the first descriptor, and a file at the
-second that takes what the imports print. It takes two kinds of messages: `{"preload": [modules]}`, and
+second that takes what the imports print. It takes two kinds of messages: `{"preload": [modules], "argv": [words]}`, and
 `{"fork": order}` with two descriptors, the trial's wire and the guard's. Each message has the number of the `request`,
-and so has the reply.
+and so has the reply. Libraries may look at the program's words, which are its `sys.argv`, when they are imported.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def serve(wire: Wire, printed: int) -> None:
             return
         request = {"request": message["request"]}
         if "preload" in message:
+            sys.argv[:] = message["argv"] or sys.argv
             with _printing_to(printed):
                 told = preload(message["preload"])
             os.close(printed)  # a trial would inherit it

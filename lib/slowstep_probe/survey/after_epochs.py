@@ -9,7 +9,7 @@ from typing import Any
 import torch.utils.data.dataloader as loading
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from slowstep_probe.patches import Patches
+from slowstep_probe.patches import ITERATORS, Patches
 
 
 class AfterEpochs:
@@ -31,7 +31,7 @@ class AfterEpochs:
 
     def attach(self, patches: Patches) -> None:
         """Begin. It has to be attached before the probe."""
-        patches.around(loading.DataLoader, "__iter__", self._begins)
+        patches.around(loading.DataLoader, ITERATORS, self._begins)
         patches.around(loading._BaseDataLoaderIter, "__next__", self._asked)
         patches.on_removal(register_optimizer_step_post_hook(self._updated).remove)
 

@@ -20,7 +20,7 @@ from slowstep_probe.data_sets.own_counts import OwnCounts, trained_within
 from slowstep_probe.data_sets.own_draws import OwnDraws
 from slowstep_probe.data_sets.shared_places import SharedPlaces
 from slowstep_probe.looks import looking
-from slowstep_probe.patches import Patches
+from slowstep_probe.patches import ITERATORS, Patches
 
 
 class DataSets:
@@ -47,7 +47,7 @@ class DataSets:
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
-        patches.around(torch.utils.data.DataLoader, "__iter__", self._epoch_asked)
+        patches.around(torch.utils.data.DataLoader, ITERATORS, self._epoch_asked)
         patches.around(loading._BaseDataLoaderIter, "__next__", self._batch_asked)
         patches.look(torch.utils.data, "get_worker_info", self._asks_for_its_worker)
 

@@ -25,7 +25,7 @@ from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import length_of, looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, sampler_of
-from slowstep_probe.parsed_words import of_the_command
+from slowstep_probe.parsed_words import as_written, of_the_command
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.plain import shown
@@ -320,7 +320,7 @@ class Survey:
         space = result[0]
         for action in parser._actions:
             if action.option_strings and hasattr(space, action.dest):
-                option, value = max(action.option_strings, key=len), getattr(space, action.dest)
+                option, value = as_written(action, getattr(space, action.dest))
                 if masked(option, value) == value:
                     self.options[option] = shown(value)
 
