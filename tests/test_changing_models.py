@@ -9,7 +9,7 @@ import pickle
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.idle_gradients import IdleGradients, idle
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.changing.models import ModelChanges, computes_on
+from slowstep_probe.changing.thrown_gradients import ThrownGradients
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.observed import observed
@@ -377,6 +378,66 @@ def test_weights_that_a_program_updates_itself_have_no_idle_gradients() -> None:
         model.zero_grad()
         by_hand.zero_grad()
     patches.remove()
+
+
+def adversarial(steps: int) -> Iterator[tuple[nn.Linear, nn.Linear, torch.Tensor]]:
+    """Train a generator and a discriminator by turns, and yield both with a leaf of the loss that is no weight."""
+    torch.manual_seed(0)
+    maker, judge, scale = nn.Linear(4, 4), nn.Linear(4, 1), torch.ones((), requires_grad=True)
+    of_maker, of_judge = (torch.optim.SGD(one.parameters(), lr=0.1) for one in (maker, judge))
+    for _ in range(steps):
+        judge.zero_grad()
+        (scale * judge(maker(torch.ones(2, 4)))).square().mean().backward()
+        of_judge.step()
+        maker.zero_grad()
+        (-judge(maker(torch.ones(2, 4)))).mean().backward()
+        of_maker.step()
+        yield maker, judge, scale
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_gradients_that_are_thrown_away_are_computed_no_more(off: bool) -> None:
+    """Each pass computes what its own optimizer uses, and what is no weight; the weights become what they were."""
+    *_, (expected, _, _) = adversarial(50)
+    met, told, patches = list[nn.Module](), list[str](), Patches()
+    looks = ThrownGradients(lambda: met)
+    looks.attach(patches)
+    if off:
+        ThrownGradients(lambda: met, lambda: told.append("line")).attach(patches)
+    for maker, judge, scale in adversarial(50):  # far beyond the passes that are looked at
+        met[:] = [maker, judge]
+        gradients = [maker.weight.grad, judge.weight.grad, scale.grad]
+    patches.remove()
+
+    assert looks.seen != off
+    assert told == ["line"] * 2 * off
+    assert all(gradient is not None for gradient in gradients)
+    assert all(map(torch.equal, expected.parameters(), maker.parameters()))
+
+
+def test_gradients_that_something_uses_are_not_thrown_away() -> None:
+    """A program may step along a gradient itself (SAM), write one of its own, or use those of one line now and then."""
+    sam, own, rare = (nn.Linear(4, 1) for _ in range(3))
+    looks, patches = ThrownGradients(lambda: [sam, own, rare]), Patches()
+    looks.attach(patches)
+    optimizer = torch.optim.SGD([p for one in (sam, own, rare) for p in one.parameters()], lr=0.1)
+    for step in range(6):
+        optimizer.zero_grad()
+        sum(one(torch.ones(2, 4)).square().mean() for one in (sam, own, rare)).backward()
+        if step % 3 == 2:
+            optimizer.step()
+        kept = own.weight.grad.clone()
+        with torch.no_grad():
+            for weight in sam.parameters():
+                weight += 0.01 * weight.grad
+        optimizer.zero_grad()
+        sum(one(torch.ones(2, 4)).square().mean() for one in (sam, own, rare)).backward()
+        own.weight.grad = own.weight.grad + kept
+        own.bias.grad = own.bias.grad * 2
+        optimizer.step()
+    patches.remove()
+
+    assert not looks.seen
 
 
 def test_idle_gradients_are_found_without_a_wait_in_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ LINES = {
     "model.memory_format": "model.to(memory_format=torch.channels_last)  # and the images alike",
     "dataset.trim_padding": "pad each batch to its longest example  # in the collate_fn",
     "dataset.trim_constant_columns": "pad each batch to its longest example, where that is padding",
-    "model.idle_gradients": "requires_grad_(False) on what no optimizer updates, or no_grad around it",
+    "model.idle_gradients": "detach(), no_grad or requires_grad_(False) where no optimizer uses the gradients",
     "model.own_rule": "an optimizer that updates all weights in few calls (torch._foreach_…, torch.compile)",
     "model.double_precision": "model.float()  # and what it is called with alike",
     "model.sdpa_backend": "torch.nn.attention.sdpa_kernel(...)  # around the training loop",

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from slowstep_probe.changing.double_precision import is_double, to_single
 from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.optimizers import note_made, states_of
+from slowstep_probe.changing.thrown_gradients import ThrownGradients
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe.hooks import Hook
@@ -64,7 +65,8 @@ class ModelChanges:
         if self.wanted.values.get(CHECKPOINTING) is False:
             patches.everywhere(torch.utils.checkpoint, "checkpoint", self._passed_through)
         if self.wanted.values.get(IDLE) is False:
-            IdleGradients(lambda: self._met, self._found_idle).attach(patches)
+            for kind in (IdleGradients, ThrownGradients):
+                kind(lambda: self._met, self._found_idle).attach(patches)
         if MEMORY_FORMAT in self.wanted or DOUBLE in self.wanted:
             note_made(patches, self._optimizers)
         arithmetic = [self.wanted[key] for key in AUTOCAST if key in self.wanted]
