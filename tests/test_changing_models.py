@@ -380,6 +380,21 @@ def test_weights_that_a_program_updates_itself_have_no_idle_gradients() -> None:
     patches.remove()
 
 
+def test_autocast_is_told_at_each_line_that_calls_a_model() -> None:
+    """What is known first is the line of the loop; a call has a line of its own."""
+    with changed(BF16, [], "returned") as made:
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(4):
+            first = model(torch.ones(2, 4)).mean()
+            second = model(torch.zeros(2, 4)).mean()
+            (first + second).backward()
+            optimizer.step()
+
+    rows = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert ["first", "second"] == sorted(rows[one.place.line - 1].split()[0] for one in made)
+
+
 def adversarial(steps: int) -> Iterator[tuple[nn.Linear, nn.Linear, torch.Tensor]]:
     """Train a generator and a discriminator by turns, and yield both with a leaf of the loss that is no weight."""
     torch.manual_seed(0)
