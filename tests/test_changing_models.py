@@ -403,6 +403,7 @@ def adversarial(steps: int) -> Iterator[tuple[nn.Linear, nn.Linear, torch.Tensor
     for _ in range(steps):
         judge.zero_grad()
         (scale * judge(maker(torch.ones(2, 4)))).square().mean().backward()
+        nn.utils.clip_grad_norm_(judge.parameters(), 1e-3)
         of_judge.step()
         maker.zero_grad()
         (-judge(maker(torch.ones(2, 4)))).mean().backward()
@@ -430,25 +431,42 @@ def test_gradients_that_are_thrown_away_are_computed_no_more(off: bool) -> None:
     assert all(map(torch.equal, expected.parameters(), maker.parameters()))
 
 
-def test_gradients_that_something_uses_are_not_thrown_away() -> None:
-    """A program may step along a gradient itself (SAM), write one of its own, or use those of one line now and then."""
-    sam, own, rare = (nn.Linear(4, 1) for _ in range(3))
-    looks, patches = ThrownGradients(lambda: [sam, own, rare]), Patches()
+def steps_along(model: nn.Linear, _: list[torch.Tensor]) -> None:
+    """Step along the gradients of the first pass, as SAM does."""
+    for weight in model.parameters():
+        weight.data.add_(weight.grad, alpha=0.01)
+
+
+def writes(model: nn.Linear, kept: list[torch.Tensor]) -> None:
+    """Keep the gradients of the first pass, to write them into those of the second one."""
+    kept += [weight.grad.clone() for weight in model.parameters()]
+
+
+def uses_now_and_then(model: nn.Linear, kept: list[torch.Tensor]) -> None:
+    """Do nothing with them; an optimizer uses them now and then."""
+
+
+@pytest.mark.parametrize("use", [steps_along, writes, uses_now_and_then])
+@pytest.mark.parametrize("clipped", [False, True])
+def test_gradients_that_something_uses_are_not_thrown_away(use: Callable[..., None], clipped: bool) -> None:
+    torch.manual_seed(0)
+    model, patches = nn.Linear(4, 3), Patches()
+    looks = ThrownGradients(lambda: [model])
     looks.attach(patches)
-    optimizer = torch.optim.SGD([p for one in (sam, own, rare) for p in one.parameters()], lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(6):
+        kept: list[torch.Tensor] = []
         optimizer.zero_grad()
-        sum(one(torch.ones(2, 4)).square().mean() for one in (sam, own, rare)).backward()
-        if step % 3 == 2:
+        model(torch.randn(2, 4)).square().mean().backward()
+        use(model, kept)
+        if use is uses_now_and_then and step % 3 == 2:
             optimizer.step()
-        kept = own.weight.grad.clone()
-        with torch.no_grad():
-            for weight in sam.parameters():
-                weight += 0.01 * weight.grad
         optimizer.zero_grad()
-        sum(one(torch.ones(2, 4)).square().mean() for one in (sam, own, rare)).backward()
-        own.weight.grad = own.weight.grad + kept
-        own.bias.grad = own.bias.grad * 2
+        model(torch.randn(2, 4)).square().mean().backward()
+        for weight, gradient in zip(model.parameters(), kept, strict=False):
+            weight.grad += gradient
+        if clipped:
+            nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
         optimizer.step()
     patches.remove()
 

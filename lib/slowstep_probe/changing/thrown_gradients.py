@@ -7,8 +7,10 @@ whose gradients the next `zero_grad()` takes away.
 from __future__ import annotations
 
 import inspect
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -27,25 +29,21 @@ BACKWARD = inspect.signature(torch.autograd.backward)
 
 INPUTS = [*BACKWARD.parameters].index("inputs")
 
+VALUES = 8
+"""The values of a weight, and of its gradient, that are looked at."""
+
 OFTEN = 3
 """How often gradients of one line have to be thrown away, and never used, before they are told."""
-
-
-class State(NamedTuple):
-    """A gradient at one moment. It has changed if another tensor is there, or if this one was written to."""
-
-    identity: int
-    version: int
 
 
 class Pending(NamedTuple):
     """A gradient that no optimizer has used yet."""
 
     weight: torch.nn.Parameter
-    state: State
-    """What the last pass left."""
-    version: int
-    """The version of the weight itself. Where the program changes it, it has used the gradient (SAM)."""
+    gradient: tuple[int, int]
+    """What the last pass left: which tensor, and its version."""
+    values: list[list[float]]
+    """The first values of the weight and of the gradient."""
     lines: frozenset[CodePlace]
     """The lines whose passes have computed it."""
 
@@ -62,13 +60,13 @@ class ThrownGradients:
         self.models, self._found = models, found
         """What is called when some are found, after which none are asked for; None for looking alone."""
         self._left, self._depth = LOOKS, 0
-        self._before: dict[int, State | None] = {}
+        self._before: dict[int, tuple[int, int] | None] = {}
         self._pending: dict[int, Pending] = {}
         self._thrown: Counter[tuple[CodePlace, int]] = Counter()
         """How often gradients were thrown away, by the line of the pass and the identity of the weight."""
         self._used: set[tuple[CodePlace, int]] = set()
-        self._own: set[int] = set()
-        """Weights that the program gives gradients of its own, or changes by them itself."""
+        self._own = False
+        """True once the program was seen to write gradients, or to change weights that have some."""
         self._thrown_by: dict[CodePlace, set[int]] = {}
         """What each line was last known to throw away while it was looked at."""
         self._told: set[CodePlace] = set()
@@ -85,7 +83,9 @@ class ThrownGradients:
 
     def _of(self, line: CodePlace) -> set[int]:
         """Return the weights whose gradients a line throws away; none where they are too few to matter."""
-        updated = {weight for other, weight in self._used if other != line} - self._own
+        if self._own:
+            return set()
+        updated = {weight for other, weight in self._used if other != line}
         never = {w for (at, w), times in self._thrown.items() if at == line and times >= OFTEN and w in updated}
         never -= {weight for at, weight in self._used if at == line}
         size = {id(weight): weight.numel() for weight in self._weights()}
@@ -106,6 +106,8 @@ class ThrownGradients:
             if looks:
                 self._left -= 1
                 looking(self._begins)()
+            elif not within:
+                self._pending.clear()
             if line is not None and self._found:
                 wanted = looking(self._wanted)(line, args, kwargs) or []
             if wanted:
@@ -127,32 +129,29 @@ class ThrownGradients:
     def _begins(self) -> None:
         """Note which gradients are gone since they were computed, and what there is before a pass."""
         for identity, one in list(self._pending.items()):
-            if one.weight._version != one.version:
-                self._own.add(identity)
-            elif not _gone(one):
-                continue
-            self._thrown.update((line, identity) for line in one.lines)
-            del self._pending[identity]
+            self._own = self._own or _values(one.weight) != one.values[0]
+            if _gone(one):
+                self._thrown.update((line, identity) for line in one.lines)
+                del self._pending[identity]
         self._before = {id(weight): _state(weight) for weight in self._weights()}
 
     def _ends(self, line: CodePlace) -> None:
         """Note which gradients a pass has computed."""
         for weight in self._weights():
             now, key = _state(weight), (line, id(weight))
-            if now is None or now == self._before.get(id(weight)):
+            if now is None or weight.grad is None or now == self._before.get(id(weight)):
                 self._thrown.pop(key, None)
                 continue
             earlier = self._pending[id(weight)].lines if id(weight) in self._pending else frozenset()
-            self._pending[id(weight)] = Pending(weight, now, weight._version, earlier | {line})
+            values = [_values(weight), _values(weight.grad)]
+            self._pending[id(weight)] = Pending(weight, now, values, earlier | {line})
 
     def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Note which gradients an optimizer uses."""
         for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
-            state = _state(weight)
-            if state is not None and (one := self._pending.pop(id(weight), None)):
+            if weight.grad is not None and (one := self._pending.pop(id(weight), None)):
                 self._used.update((line, id(weight)) for line in one.lines)
-                if state.identity != one.state.identity:
-                    self._own.add(id(weight))
+                self._own = self._own or not _alike(one.values[1], _values(weight.grad))
 
     def _wanted(self, line: CodePlace, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
         """Return all whose gradients a pass is to compute; nothing where it is left as it is."""
@@ -167,14 +166,28 @@ class ThrownGradients:
         return [weight for identity, weight in weights.items() if identity not in thrown] + others
 
 
-def _state(weight: torch.Tensor) -> State | None:
-    return None if weight.grad is None else State(id(weight.grad), weight.grad._version)
+def _state(weight: torch.Tensor) -> tuple[int, int] | None:
+    return None if weight.grad is None else (id(weight.grad), weight.grad._version)
+
+
+def _values(of: torch.Tensor) -> list[float]:
+    """Return the first values of a tensor; none of one that is sparse or spread over ranks."""
+    plain = of.layout is torch.strided and not hasattr(of, "full_tensor")
+    return of.detach().reshape(-1)[:VALUES].float().tolist() if plain else []
+
+
+def _alike(left: Sequence[float], right: Sequence[float]) -> bool:
+    """Return whether one gradient is the other, or is scaled by one number, as where it was clipped."""
+    return all(
+        math.isclose(a * d, b * c, rel_tol=1e-3, abs_tol=1e-30)
+        for (a, b), (c, d) in pairwise(zip(left, right, strict=True))
+    )
 
 
 def _gone(one: Pending) -> bool:
     """Return whether a gradient is not there any more, or is zero."""
-    gradient, state = one.weight.grad, _state(one.weight)
-    if gradient is None or state == one.state or hasattr(gradient, "full_tensor") or gradient.is_sparse:
+    gradient = one.weight.grad
+    if gradient is None or _state(one.weight) == one.gradient or not _values(gradient):
         return gradient is None
     return not bool(gradient.detach().any())
 
