@@ -9,7 +9,7 @@ import pickle
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.idle_gradients import IdleGradients, idle
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.changing.models import ModelChanges, computes_on
+from slowstep_probe.changing.thrown_gradients import ThrownGradients
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.observed import observed
@@ -377,6 +378,99 @@ def test_weights_that_a_program_updates_itself_have_no_idle_gradients() -> None:
         model.zero_grad()
         by_hand.zero_grad()
     patches.remove()
+
+
+def test_autocast_is_told_at_each_line_that_calls_a_model() -> None:
+    """What is known first is the line of the loop; a call has a line of its own."""
+    with changed(BF16, [], "returned") as made:
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(4):
+            first = model(torch.ones(2, 4)).mean()
+            second = model(torch.zeros(2, 4)).mean()
+            (first + second).backward()
+            optimizer.step()
+
+    rows = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert ["first", "second"] == sorted(rows[one.place.line - 1].split()[0] for one in made)
+
+
+def adversarial(steps: int) -> Iterator[tuple[nn.Linear, nn.Linear, torch.Tensor]]:
+    """Train a generator and a discriminator by turns, and yield both with a leaf of the loss that is no weight."""
+    torch.manual_seed(0)
+    maker, judge, scale = nn.Linear(4, 4), nn.Linear(4, 1), torch.ones((), requires_grad=True)
+    of_maker, of_judge = (torch.optim.SGD(one.parameters(), lr=0.1) for one in (maker, judge))
+    for _ in range(steps):
+        judge.zero_grad()
+        (scale * judge(maker(torch.ones(2, 4)))).square().mean().backward()
+        nn.utils.clip_grad_norm_(judge.parameters(), 1e-3)
+        of_judge.step()
+        maker.zero_grad()
+        (-judge(maker(torch.ones(2, 4)))).mean().backward()
+        of_maker.step()
+        yield maker, judge, scale
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_gradients_that_are_thrown_away_are_computed_no_more(off: bool) -> None:
+    """Each pass computes what its own optimizer uses, and what is no weight; the weights become what they were."""
+    *_, (expected, _, _) = adversarial(50)
+    met, told, patches = list[nn.Module](), list[str](), Patches()
+    looks = ThrownGradients(lambda: met)
+    looks.attach(patches)
+    if off:
+        ThrownGradients(lambda: met, lambda: told.append("line")).attach(patches)
+    for maker, judge, scale in adversarial(50):  # far beyond the passes that are looked at
+        met[:] = [maker, judge]
+        gradients = [maker.weight.grad, judge.weight.grad, scale.grad]
+    patches.remove()
+
+    assert looks.seen != off
+    assert told == ["line"] * 2 * off
+    assert all(gradient is not None for gradient in gradients)
+    assert all(map(torch.equal, expected.parameters(), maker.parameters()))
+
+
+def steps_along(model: nn.Linear, _: list[torch.Tensor]) -> None:
+    """Step along the gradients of the first pass, as SAM does."""
+    for weight in model.parameters():
+        weight.data.add_(weight.grad, alpha=0.01)
+
+
+def writes(model: nn.Linear, kept: list[torch.Tensor]) -> None:
+    """Keep the gradients of the first pass, to write them into those of the second one."""
+    kept += [weight.grad.clone() for weight in model.parameters()]
+
+
+def uses_now_and_then(model: nn.Linear, kept: list[torch.Tensor]) -> None:
+    """Do nothing with them; an optimizer uses them now and then."""
+
+
+@pytest.mark.parametrize("use", [steps_along, writes, uses_now_and_then])
+@pytest.mark.parametrize("clipped", [False, True])
+def test_gradients_that_something_uses_are_not_thrown_away(use: Callable[..., None], clipped: bool) -> None:
+    torch.manual_seed(0)
+    model, patches = nn.Linear(4, 3), Patches()
+    looks = ThrownGradients(lambda: [model])
+    looks.attach(patches)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(6):
+        kept: list[torch.Tensor] = []
+        optimizer.zero_grad()
+        model(torch.randn(2, 4)).square().mean().backward()
+        use(model, kept)
+        if use is uses_now_and_then and step % 3 == 2:
+            optimizer.step()
+        optimizer.zero_grad()
+        model(torch.randn(2, 4)).square().mean().backward()
+        for weight, gradient in zip(model.parameters(), kept, strict=False):
+            weight.grad += gradient
+        if clipped:
+            nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+        optimizer.step()
+    patches.remove()
+
+    assert not looks.seen
 
 
 def test_idle_gradients_are_found_without_a_wait_in_training(monkeypatch: pytest.MonkeyPatch) -> None:

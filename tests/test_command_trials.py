@@ -29,7 +29,7 @@ from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.records import Status
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
-from slowstep.settings.command import CHANGES
+from slowstep.settings.command import CHANGES, Command
 from slowstep_probe.probe.graphs import graph_facts
 from slowstep_probe.trial.messages import BlockDone, Observe, PeriodicEvent, TrainBlock
 
@@ -330,7 +330,7 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             [
                 Change("training_arguments.dataloader_num_workers", 1, "dataloader_num_workers", "loader = DataLoader"),
                 Change("training_arguments.optim", "adamw_torch_fused", "fused", "AdamW("),
-                Change("training_arguments.bf16", True, "autocast", "for i, batch"),
+                Change("training_arguments.bf16", True, "autocast", "(model(**batch) / given.accumulate).backward()"),
             ],
             id="loader, optimizer, autocast",
         ),
@@ -933,6 +933,20 @@ def test_a_program_that_fails_with_the_changes_fails_as_it_would(home: Path, tmp
     done = subprocess.run(words, cwd=home, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (7, "so far\n", "")
+
+
+def test_a_change_at_several_lines_is_told_with_all_of_them() -> None:
+    """Those of one file stand together, and one that has no line stands alone."""
+    cast = {"key": "training_arguments.bf16", "argument": "", "before": False, "after": True, "name": "Model"}
+    threads = {"key": "process.num_threads", "argument": "", "before": 1, "after": 2, "name": ""}
+    made = [cast | {"place": {"file": "/p/train.py", "line": line}} for line in (7, 9, 7)]
+    made += [cast | {"place": {"file": "/p/more.py", "line": 3}}, threads | {"place": {"file": "", "line": 0}}]
+
+    assert in_code.lines(made, Command(words=[], python="python", arguments=["train.py"], folder="/p")) == [
+        "train.py:7, 9: with torch.autocast(…, torch.bfloat16)",
+        "more.py:3: with torch.autocast(…, torch.bfloat16)",
+        "the process: torch.set_num_threads(2)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -299,6 +299,27 @@ def test_the_line_of_a_loop_is_the_one_that_calls_its_operators(called: dict[str
     assert line in found.consists_of[0]
 
 
+@pytest.mark.parametrize("whole", [0.0, 0.3])
+def test_a_loop_without_gradients_may_lose_all_of_its_time(whole: float) -> None:
+    """What one call after the other costs is certainly lost; what it computes of the data alone can be kept as well."""
+    known = profiled(places={"forward": {"net.py:45 in farthest": 0.26, "net.py:43 in farthest": 0.02}})
+    loop = Loop(
+        name="aten::select",
+        calls=320 * known.steps,
+        seconds=0.1 * known.seconds,
+        without_gradients=whole * known.seconds,
+    )
+    called = {"forward": {"net.py:43 in farthest": 320.0, "net.py:45 in farthest": 320.0, "net.py:1 in forward": 8.0}}
+    profile = replace(known, loops={"forward": loop}, called=called)
+
+    (found,) = suspects(facts(HEALTHY | {"forward": 0.45}, profile=profile), MINIMUM)
+
+    assert found.share.mean == pytest.approx(0.1)
+    assert found.share.upper == pytest.approx(max(whole, 1.5 * 0.1))
+    assert ("30 % in all" in found.why) == (whole > 0)
+    assert "net.py:45" in found.consists_of[0]
+
+
 @pytest.mark.parametrize(
     ("taken", "lost"),
     [

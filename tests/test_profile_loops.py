@@ -296,6 +296,17 @@ def test_only_what_python_spends_on_a_loop_is_lost(
     assert micros is None or found[phase].seconds == pytest.approx(1e-6 * micros, rel=0.01)
 
 
+@pytest.mark.parametrize(("number", "micros"), [(-1, 100 * 5000 + 99 * 10), (3, 0)])
+def test_a_loop_is_timed_as_a_whole_where_gradients_are_switched_off(number: int, micros: float) -> None:
+    """The profiler numbers an operator where gradients are on, whether or not it makes a node of their graph."""
+    events = [replace(e, sequence_nr=number) for e in called(100, 5000, 10)]
+    once = replace(called(1, 5000, 10, "aten::sort")[0], time_range=Span(-6000, -1000))
+
+    found = loops([once, *events], lambda _: ("forward", 0), 1)
+
+    assert found["forward"].without_gradients == pytest.approx(1e-6 * micros)
+
+
 def forward_until(moment: float) -> Callable[[Event], tuple[str, int]]:
     """Tells the phase and the number of the step of an event: the backward pass begins at that moment."""
     return lambda event: ("forward" if event.time_range.start < moment else "backward", 0)

@@ -42,6 +42,8 @@ class Loop:
     steps; 0 with a device."""
     flops: float = 0.0
     """The floating-point operations of these products."""
+    without_gradients: float = 0.0
+    """The seconds of all its turns where gradients are switched off, over all profiled steps; long operators, too."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ LINES = {
     "model.memory_format": "model.to(memory_format=torch.channels_last)  # and the images alike",
     "dataset.trim_padding": "pad each batch to its longest example  # in the collate_fn",
     "dataset.trim_constant_columns": "pad each batch to its longest example, where that is padding",
-    "model.idle_gradients": "requires_grad_(False) on what no optimizer updates, or no_grad around it",
+    "model.idle_gradients": "detach(), no_grad or requires_grad_(False) where no optimizer uses the gradients",
     "model.own_rule": "an optimizer that updates all weights in few calls (torch._foreach_…, torch.compile)",
     "model.double_precision": "model.float()  # and what it is called with alike",
     "model.sdpa_backend": "torch.nn.attention.sdpa_kernel(...)  # around the training loop",
@@ -54,6 +54,10 @@ WITHOUT = {
     "ddp.sync_each_batch": "with model.no_sync()  # around all micro-batches of a step but the last",
 }
 """The words for a change that takes something away: one to False, 'automatic' or 'returned'."""
+
+
+MOST_LINES = 3
+"""The most lines of a file that are told of one change."""
 
 
 def line(key: str, value: Any, before: Any) -> str:
@@ -91,12 +95,25 @@ def was(made: Mapping[str, Any]) -> str:
 
 
 def lines(changes: Sequence[Mapping[str, Any]], command: Command) -> list[str]:
-    """Return changes that a trial made, each place once: `train.py:8 DataLoader(…): num_workers=4, pin_memory=True`."""
-    found: dict[str, dict[str, None]] = {}
+    """Return changes that a trial made, each place once: `train.py:8 DataLoader(…): num_workers=4, pin_memory=True`.
+
+    Lines of one file that say the same are told together: `train.py:8, 12: with torch.autocast(…, torch.bfloat16)`.
+    """
+    at_places: dict[tuple[str, str], dict[str, None]] = {}
     for one in changes:
         what, said = call(one)
-        found.setdefault(f"{where(one, command)} {what}".rstrip(), {})[said.partition("  #")[0]] = None
-    return [f"{at}: {', '.join(said)}" for at, said in found.items()]
+        at_places.setdefault((where(one, command), what), {})[said.partition("  #")[0]] = None
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for (place, what), said in at_places.items():
+        file, _, number = place.rpartition(":")
+        found.setdefault((file, what, ", ".join(said)), []).append(number)
+    return [f"{_places(file, numbers)} {what}".rstrip() + f": {said}" for (file, what, said), numbers in found.items()]
+
+
+def _places(file: str, numbers: Sequence[str]) -> str:
+    """Return lines of a file as `train.py:8, 12`; what stands alone where there is no file."""
+    told = ", ".join(numbers[:MOST_LINES]) + " and others" * (len(numbers) > MOST_LINES)
+    return f"{file}:{told}" if file else told
 
 
 def replaced(changes: Sequence[Mapping[str, Any]]) -> list[str]:

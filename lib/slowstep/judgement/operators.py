@@ -106,15 +106,17 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> ProfileSha
 
 
 def line_of_loop(profile: ProfileRecord, phase: str) -> str:
-    """Return the line of a phase that runs its loop: the one that calls an operator about as often as the loop turns.
+    """Return the line of a phase that runs its loop: the largest that calls operators about as often as it turns.
 
     Where no line is known to do so, it is the largest that takes no more than the loop does.
     """
     loop, called = profile.loops[phase], profile.called.get(phase, {})
-    if called and max(called.values()) >= loop.calls / profile.steps / 2:
-        return max(called, key=lambda line: called[line])
-    most = trust(profile) * (loop.seconds + loop.products) / profile.seconds
     found = [p for p in profile.places if p.phase == phase and p.own]
+    most_calls = max(called.values(), default=0.0)
+    if most_calls >= loop.calls / profile.steps / 2:
+        share = {p.where: p.share for p in found}
+        return max((line for line in called if called[line] >= most_calls / 2), key=lambda at: share.get(at, 0.0))
+    most = trust(profile) * (loop.seconds + loop.products) / profile.seconds
     line = next((p for p in found if p.share <= most), found[0] if found else None)
     return line.where if line else ""
 

@@ -17,6 +17,7 @@ from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.models import configurations_of, experts_of
 from slowstep_probe.changing.own_rule import OneByOne
 from slowstep_probe.changing.padding import PaddedColumns
+from slowstep_probe.changing.thrown_gradients import ThrownGradients
 from slowstep_probe.looks import looking, seen
 from slowstep_probe.observed import adapter_facts
 from slowstep_probe.patches import Patches
@@ -35,7 +36,7 @@ class Effects:
         self.anomaly = False
         """True if the backward pass looked for values that are not finite, at any time."""
         self._padding = PaddedColumns()
-        self._idle = IdleGradients(models)
+        self._idle, self._thrown = IdleGradients(models), ThrownGradients(models)
         self._one_by_one = OneByOne()
 
     def attach(self, patches: Patches) -> None:
@@ -44,6 +45,7 @@ class Effects:
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
         patches.look(torch, "set_anomaly_enabled", self._anomaly_set)
         self._idle.attach(patches)
+        self._thrown.attach(patches)
         self._one_by_one.attach(patches)
 
     def attach_outside(self, patches: Patches) -> None:
@@ -63,7 +65,7 @@ class Effects:
         found = seen(of_models, models) | {
             "gradient_checkpointing": self.checkpointed,
             "autocast": self.autocast or "no",
-            "idle_gradients": self._idle.seen,
+            "idle_gradients": self._idle.seen or bool(looking(lambda: self._thrown.seen)()),
             "own_rule": self._one_by_one.seen,
         }
         found |= looking(self._padding.facts)(loader) or {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -14,8 +14,10 @@ from torch.utils._pytree import tree_leaves
 from slowstep_probe.changing.double_precision import is_double, to_single
 from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.optimizers import note_made, states_of
+from slowstep_probe.changing.thrown_gradients import ThrownGradients
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.patches import Patches
+from slowstep_probe.places import CodePlace, here
 from slowstep_probe.probe.hooks import Hook
 from slowstep_probe.probe.own_calls import takes_hooks
 
@@ -39,6 +41,9 @@ IMAGE = 4
 """The dimensions of a batch of images, and of a convolution's weights."""
 BF16 = "training_arguments.bf16"
 AUTOCAST = {BF16: torch.bfloat16, "training_arguments.fp16": torch.float16}
+
+CALLS = 64
+"""The calls of a model whose lines are noted."""
 
 AROUND_CALLS = ((MEMORY_FORMAT, "channels_last"), (DOUBLE, False), (COMPILE, True), *((key, True) for key in AUTOCAST))
 """The changes that are made around a model's calls."""
@@ -64,7 +69,8 @@ class ModelChanges:
         if self.wanted.values.get(CHECKPOINTING) is False:
             patches.everywhere(torch.utils.checkpoint, "checkpoint", self._passed_through)
         if self.wanted.values.get(IDLE) is False:
-            IdleGradients(lambda: self._met, self._found_idle).attach(patches)
+            for kind in (IdleGradients, ThrownGradients):
+                kind(lambda: self._met, self._found_idle).attach(patches)
         if MEMORY_FORMAT in self.wanted or DOUBLE in self.wanted:
             note_made(patches, self._optimizers)
         arithmetic = [self.wanted[key] for key in AUTOCAST if key in self.wanted]
@@ -134,8 +140,29 @@ class ModelChanges:
         for key, kind in AUTOCAST.items():
             if self.wanted.values.get(key):
                 for outer, one in zip(trained, called, strict=True):
-                    _under_autocast(_compiled_whole(outer) or one, kind)
-                    self.wanted.note(key, type(one).__name__, False, True)
+                    _under_autocast(_compiled_whole(outer) or one, kind, self._noting_calls(key, type(one).__name__))
+
+    def _noting_calls(self, key: str, name: str) -> Callable[[], None]:
+        """Note a change around a model's calls, and return what notes the lines of the first of them in its place.
+
+        Before the model is called again, no more than the line of the loop is known.
+        """
+        self.wanted.note(key, name, False, True)
+        first, lines, left = self.wanted.made[-1], set[CodePlace](), CALLS
+
+        def note() -> None:
+            nonlocal left
+            if torch.compiler.is_compiling() or not left:
+                return
+            left -= 1
+            if (line := here()) in lines:
+                return
+            if not lines:
+                self.wanted.made.remove(first)
+            lines.add(line)
+            self.wanted.note(key, name, False, True, place=line)
+
+        return note
 
     def _attention(self, models: Sequence[torch.nn.Module]) -> str | None:
         able = [part for one in models for part in _topmost(one, "set_attn_implementation")]
@@ -236,8 +263,10 @@ def _compile(model: torch.nn.Module, **given: Any) -> None:
         model.compile(**given)
 
 
-def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
+def _under_autocast(model: torch.nn.Module, dtype: torch.dtype, called: Callable[[], None] = lambda: None) -> None:
     """Let a model compute under autocast. Copies do so, too; a model that is saved whole does not.
+
+    `called` is called at each of its calls.
 
     Where its call is compiled in place, hooks would break its graph, and autocast is entered around that call. A copy
     of such a model has neither, as PyTorch copies no compiled call.
@@ -247,6 +276,7 @@ def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
 
         @functools.wraps(compiled)
         def under_autocast(*args: Any, **kwargs: Any) -> Any:
+            called()
             with torch.autocast(computes_on(model, (args, kwargs)), dtype):
                 return compiled(*args, **kwargs)
 
@@ -255,6 +285,7 @@ def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
     entered: list[Any] = []
 
     def enter(_: torch.nn.Module, *given: Any) -> None:
+        called()
         entered.append(torch.autocast(computes_on(model, given), dtype))
         entered[-1].__enter__()
 

@@ -122,6 +122,7 @@ def _forth(
             continue  # behind the last node, where gradients are handed on in C++
         turns = found[phase]
         turns.seconds[step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
+        turns.without_gradients[step] += 1e-6 * _without_gradients(stretch, calls) * _idle(stretch, busy)
         turns.operators.update(calls)
         for product, operators in _by_product(stretch, () if number is None else repeated[number].products):
             turns.add(step, operators, made_by, product)
@@ -141,6 +142,8 @@ class _Turns:
     """The calls of each module that is called again and again, by its class."""
     seconds: Counter[int] = field(default_factory=Counter)
     """What is lost."""
+    without_gradients: Counter[int] = field(default_factory=Counter)
+    """The seconds of turns where gradients are switched off."""
     products: Counter[int] = field(default_factory=Counter)
     """The seconds of long products whose FLOPs are known."""
     flops: Counter[int] = field(default_factory=Counter)
@@ -181,8 +184,9 @@ class _Turns:
     def loop(self, steps: int) -> Loop:
         """Return what is told of the loop over all steps."""
         name, calls = (self.modules or self.operators).most_common(1)[0]
-        seconds, products, flops = (of_most_steps(of, steps) for of in (self.seconds, self.products, self.flops))
-        return Loop(name=name, calls=calls, seconds=seconds, products=products, flops=flops)
+        of = (self.seconds, self.products, self.flops, self.without_gradients)
+        seconds, products, flops, without = (of_most_steps(one, steps) for one in of)
+        return Loop(name=name, calls=calls, seconds=seconds, products=products, flops=flops, without_gradients=without)
 
 
 def _by_product(stretch: Sequence[Any], products: Sequence[Product]) -> Iterator[tuple[Product | None, Sequence[Any]]]:
@@ -314,6 +318,16 @@ def _lost(stretch: Sequence[Any]) -> float:
     between = [b - a for (_, a), (b, _) in pairwise(spans)]
     called = sum(_took(e) for e in stretch if not _is_long(e))
     return called + sum(gap for gap in between if 0 < 1e-6 * gap < PAUSE)
+
+
+def _without_gradients(stretch: Sequence[Any], calls: Mapping[str, int]) -> float:
+    """Return the time in us of operators that come again and again with gradients switched off, and between them.
+
+    The profiler gives them no number of a node.
+    """
+    turning = [e for e in stretch if e.sequence_nr < 0 and calls[e.name] >= OFTEN]
+    gaps = (b.time_range.start - a.time_range.end for a, b in pairwise(turning))
+    return sum(map(_took, turning)) + sum(gap for gap in gaps if 0 < 1e-6 * gap < PAUSE)
 
 
 def _idle(stretch: Sequence[Any], busy: Sequence[tuple[float, float]]) -> float:

@@ -66,7 +66,7 @@ def _needs_one_process(value: Any, run: Run, machine: Machine) -> str | None:
     return None if (run["processes"] or 1) == 1 else "it needs one process: several wait for all gradients"
 
 
-IDLE = of_a_command("idle_gradients", "gradients of weights that no optimizer updates")
+IDLE = of_a_command("idle_gradients", "gradients that no optimizer uses")
 
 
 def _needs_accumulation(value: Any, run: Run, machine: Machine) -> str | None:
@@ -241,7 +241,8 @@ FACTORS = (
     Factor(
         name="idle_gradients",
         title="Gradients that nobody uses",
-        hypothesis="The backward pass computes gradients that no optimizer uses: those of a teacher, or of a backbone.",
+        hypothesis="The backward pass computes gradients that no optimizer uses: those of a teacher, of a backbone, or"
+        " of a generator while its discriminator learns.",
         cause="Computing gradients that no optimizer uses",
         meaning=Meaning.DIAGNOSTIC,
         changes="has those gradients computed no more, which something else may need; shows the most that they cost",

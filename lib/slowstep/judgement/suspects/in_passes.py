@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import ranks_of
@@ -95,11 +96,15 @@ def _looping(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) 
     loop = looped(profile, phase, facts.product_rate)
     if loop is None or loop.share < least:
         return
-    of = profile.loops[phase].of
+    of, whole = profile.loops[phase].of, profile.loops[phase].without_gradients / profile.seconds
+    share, kept = _from_profile(loop.share, facts.shares[phase], profile), ""
+    if whole > share.upper:
+        share = replace(share, upper=min(whole, facts.shares[phase].upper))
+        kept = f" ({percentage(whole)} in all; no gradient goes through it, so what it makes of data alone can be kept)"
     yield Suspect(
         phase=phase,
-        share=_from_profile(loop.share, facts.shares[phase], profile),
-        why="it goes back through a loop in Python" if of else "a loop in Python runs there",
+        share=share,
+        why="it goes back through a loop in Python" if of else f"a loop in Python runs there{kept}",
         **largest([loop]),
         comparable=False,
         back_through=of,
