@@ -53,6 +53,9 @@ PROCESSES = {
 SHARING = {"diagnosis": ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py")}
 """Files that share one whole diagnosis. It takes minutes, so one process of a run gets all of them, first."""
 
+LONGEST = ("test_rank_trials.py", "test_command_trials.py", "test_gpu_bench.py", "test_trials.py")
+"""Files that take minutes each. They begin next, so that no process of a run is left alone with one at its end."""
+
 
 without_address_grammar()
 
@@ -96,7 +99,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if TRAINS & set(getattr(item, "fixturenames", ())) or item.path.name in PROCESSES:
             item.add_marker(pytest.mark.trials)
     long = {item.path for item in items if item.get_closest_marker("trials")}
-    first = [file for files in SHARING.values() for file in files]
+    first = [*(file for files in SHARING.values() for file in files), *LONGEST]
     items.sort(
         key=lambda item: (
             first.index(item.path.name) if item.path.name in first else len(first),
