@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import functools
 import importlib
 import os
@@ -17,6 +18,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from diagnosis import Interrupted, run_interrupted
+from forked_surveys import forked
 from slowstep.cli.main import main
 from slowstep.command.resolve import resolve
 from slowstep.environment.imports import without_address_grammar
@@ -48,12 +50,11 @@ PROCESSES = {
 }
 """Files whose tests start trials, commands or notebooks by themselves, or train in the process of the tests."""
 
-SHARING = {
-    "diagnosis": ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py"),
-    "surveys": ("test_survey.py", "test_command_trials.py"),
-}
-"""Files that share one whole diagnosis, or surveys of programs. Both take minutes, so one process of a run gets all
-files of a kind, first."""
+SHARING = {"diagnosis": ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py")}
+"""Files that share one whole diagnosis. It takes minutes, so one process of a run gets all of them, first."""
+
+LONGEST = ("test_rank_trials.py", "test_command_trials.py", "test_gpu_bench.py", "test_trials.py")
+"""Files that take minutes each. They begin next, so that no process of a run is left alone with one at its end."""
 
 
 without_address_grammar()
@@ -66,9 +67,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let test processes beside each other use one thread each: threads that wait for cores cost twelve times that."""
+    """Let test processes beside each other use one thread each: threads that wait for cores cost twelve times that.
+
+    Where Python may keep no compiled modules, hundreds of processes would compile the kit anew.
+    """
     if hasattr(config, "workerinput"):
         os.environ["OMP_NUM_THREADS"] = "1"
+    elif sys.dont_write_bytecode:
+        compileall.compile_dir(ROOT / "lib", quiet=2)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
@@ -93,7 +99,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if TRAINS & set(getattr(item, "fixturenames", ())) or item.path.name in PROCESSES:
             item.add_marker(pytest.mark.trials)
     long = {item.path for item in items if item.get_closest_marker("trials")}
-    first = [file for files in SHARING.values() for file in files]
+    first = [*(file for files in SHARING.values() for file in files), *LONGEST]
     items.sort(
         key=lambda item: (
             first.index(item.path.name) if item.path.name in first else len(first),
@@ -198,9 +204,17 @@ def seen(home: Path) -> Callable[..., SurveyRecord]:
     @functools.cache
     def surveyed(*arguments: str, **order: float) -> SurveyRecord:
         command = resolve([sys.executable, *arguments], home, os.environ)
-        return survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
+        with forked():
+            return survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
 
     return surveyed
+
+
+@pytest.fixture
+def forked_surveys() -> Iterator[None]:
+    """Surveys in this test are forked from a warm interpreter."""
+    with forked():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -185,6 +185,7 @@ CASES = {
 
 
 @pytest.mark.trials
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize(("parts", "workers", "persistent"), CASES.values(), ids=CASES)
 def test_workers_are_tried_where_they_see_what_the_program_sees(
     parts: dict[str, str], workers: bool, persistent: bool, tmp_path: Path

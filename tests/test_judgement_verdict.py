@@ -582,13 +582,12 @@ def test_holm_corrects_support_alone() -> None:
     [
         (0.01, 100),
         pytest.param(0.01, 300, marks=pytest.mark.exhaustive),
-        pytest.param(0.0, 300, marks=pytest.mark.exhaustive),
     ],
 )
 def test_notebooks_full_of_nothing_rarely_support_anything(batch: Contrast, launch: float, notebooks: int) -> None:
     """Five hypotheses without effect, on a noisy machine: one notebook in twenty at most supports any of them.
 
-    Also where each launch of a trial is 1 % faster or slower for good, which no interleaving can average out.
+    Each launch of a trial is 1 % faster or slower for good, which no interleaving can average out.
     """
     each = 5
     rng = np.random.default_rng(7)

@@ -136,9 +136,9 @@ def variant(changes: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "every"),
     [
-        # every second value at each place of the full file; of its variants, every fifth
-        *(pytest.param(c, 5 if c else 2, id=" ".join(c) or "full") for c in VARIANTS),
-        *(pytest.param(c, 1, id=f"all values, {' '.join(c)}", marks=pytest.mark.exhaustive) for c in VARIANTS),
+        # every fifth value at each place, so that each variant meets every value at some of its places
+        *(pytest.param(c, 5, id=" ".join(c) or "full") for c in VARIANTS),
+        pytest.param({}, 1, id="all values", marks=pytest.mark.exhaustive),
     ],
 )
 def test_no_value_becomes_code(changes: dict[str, Any], every: int) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from forked_surveys import forked
+from slowstep.cli.main import main
 from slowstep.cli.survey_lines import lines
 from slowstep.command.resolve import CommandError, resolve
 from slowstep.environment.machine import this_machine
@@ -71,9 +73,11 @@ def line(name: str, text: str) -> int:
     return next(i for i, row in enumerate((PROGRAMS / name).read_text().splitlines(), 1) if text in row)
 
 
-def test_a_plain_loop_is_surveyed(look: Look) -> None:
+@pytest.mark.parametrize("anew", [True, False], ids=["in an interpreter of its own", "forked"])
+def test_a_plain_loop_is_surveyed(anew: bool, look: Look, home: Path) -> None:
     """Its loaders with their places, the one that trains, model, optimizer, options, and the work of a step."""
-    seen = look(*PLAIN)
+    command, order = resolve([sys.executable, *PLAIN], home, os.environ), SurveyOrder(startup=120, seconds=60)
+    seen = survey(command, order, os.environ) if anew else look(*PLAIN)
     loaders, (optimizer,) = of(seen, "loader"), of(seen, "optimizer")
     trains = loaders[seen.training["loader"]]
 
@@ -196,6 +200,7 @@ for (x,) in loader:
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize("kind", ["DataLoader", "Secretive"])
 def test_no_look_at_an_object_reaches_the_program(kind: str, tmp_path: Path) -> None:
     """A sampler without a length, parameters that have no size yet, an output that can't be flushed, an object that
@@ -232,6 +237,7 @@ while True:
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 def test_a_compiled_function_that_calls_the_model_is_a_forward_pass(tmp_path: Path) -> None:
     """It is compiled as a whole, as without the kit; the model that it calls is known, and is told as compiled."""
     (tmp_path / "whole.py").write_text(COMPILED_WHOLE)
@@ -292,6 +298,7 @@ def test_training_that_ends_is_said_to_end(look: Look) -> None:
     assert "done" in seen.output
 
 
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -367,7 +374,8 @@ def distilled(tmp_path_factory: pytest.TempPathFactory) -> SurveyRecord:
     folder = tmp_path_factory.mktemp("distilled")
     (folder / "distilled.py").write_text(DISTILLED)
     command = resolve([sys.executable, "distilled.py"], folder, os.environ)
-    return survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+    with forked():
+        return survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
 
 
 def test_a_teacher_is_not_said_to_be_trained(distilled: SurveyRecord) -> None:
@@ -441,6 +449,28 @@ for x in DataLoader(Items(), batch_size=8, num_workers=WORKERS):
 """
 
 
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """Diagnoses `odd.py`, which is refused and leaves nothing. Returns what is said."""
+
+    def said(*options: str, arguments: tuple[str, ...] = ()) -> str:
+        monkeypatch.chdir(tmp_path)
+        words = ["diagnose", *options, "--outputs", str(tmp_path / "out"), "--", sys.executable, "odd.py", *arguments]
+        status, told = main(words), capfd.readouterr().err
+
+        assert status == 2
+        assert "Traceback" not in told
+        assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
+        assert not (tmp_path / "out").exists()
+        return told
+
+    return said
+
+
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -460,21 +490,18 @@ for x in DataLoader(Items(), batch_size=8, num_workers=WORKERS):
     ],
 )
 def test_a_program_that_fails_in_its_first_epoch_is_refused_with_the_line(
-    old: str, new: str, said: list[str], tmp_path: Path
+    old: str, new: str, said: list[str], tmp_path: Path, refused: Refused
 ) -> None:
     """Trials of it would fail as well. The line of its own code is named, in a loader's worker as elsewhere, and where
     the program ends itself after an error."""
     (tmp_path / "odd.py").write_text(FAILS.replace(old, new).replace("WORKERS", "0"))
-    words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--outputs", str(tmp_path / "out"), "--"]
-    done = subprocess.run([*words, sys.executable, "odd.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = refused()
 
-    assert done.returncode == 2
-    assert "so would its trials" in done.stderr
-    assert [part for part in said if part not in done.stderr] == []
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "out").exists()
+    assert "so would its trials" in told
+    assert [part for part in said if part not in told] == []
 
 
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_program_that_fails_after_an_epoch_is_told_and_not_refused(stream: bool, tmp_path: Path) -> None:
     """Trials go through the data without end, and never come there. Its loader need not know how long it is."""
@@ -509,6 +536,7 @@ for epoch in range(9):
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize("patience", [2.0, 1e3])
 def test_the_end_of_an_epoch_is_waited_for_as_long_as_is_said(patience: float, tmp_path: Path) -> None:
     """Its 50 steps take five seconds at least. A survey that won't wait so long ends by the steps that are asked.
@@ -533,6 +561,7 @@ def test_nothing_heavy_is_imported_before_the_program_is_entered() -> None:
     assert 0 == subprocess.run([sys.executable, "-c", code], check=False).returncode
 
 
+@pytest.mark.usefixtures("forked_surveys")
 def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
     """A program that fails in its third step has trained on two whole batches since its first one."""
     whole = FAILS.replace("WORKERS", "0").replace("i > 19", "i > 90")
@@ -568,22 +597,16 @@ def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_can_not_be_diagnosed_is_refused_in_one_sentence(code: str, said: str, tmp_path: Path) -> None:
+def test_what_can_not_be_diagnosed_is_refused_in_one_sentence(
+    code: str, said: str, tmp_path: Path, refused: Refused
+) -> None:
     """It forks away, kills its own group, wants a terminal, refuses its arguments, never trains, or hangs."""
     (tmp_path / "odd.py").write_text(code + "\n")
-    startup = "8" if "sleep" in code else "60"
-    words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--startup", startup, "--outputs", str(tmp_path / "out")]
-    done = subprocess.run(
-        [*words, "--", sys.executable, "odd.py", "--lr", "1"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
 
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
-    assert not (tmp_path / "out").exists()
+    assert said in refused("--startup", "8" if "sleep" in code else "60", arguments=("--lr", "1"))
 
 
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize("protected", [True, False])
 def test_trackers_are_told_nothing_by_a_survey(protected: bool, tmp_path: Path) -> None:
     """Also where what the program writes stays: its run of twenty steps is none that anybody wants to see."""
@@ -645,21 +668,16 @@ if __name__ == "__main__":
 """
 
 
-def test_processes_that_train_by_themselves_are_named(tmp_path: Path) -> None:
+def test_processes_that_train_by_themselves_are_named(tmp_path: Path, refused: Refused) -> None:
     """Nothing tells that they train, so the program takes no step; what it had started says why."""
     (tmp_path / "odd.py").write_text(HOGWILD)
-    words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--startup", "12", "--outputs", str(tmp_path / "out")]
-    done = subprocess.run(
-        [*words, "--", sys.executable, "odd.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    told = refused("--startup", "12")
 
-    assert done.returncode == 2
-    assert "odd.py" in done.stderr
-    assert "processes that it had started run train, and are followed if they join a process group" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
+    assert "odd.py" in told
+    assert "processes that it had started run train, and are followed if they join a process group" in told
 
 
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize(
     ("start", "named"),
     [
@@ -760,6 +778,7 @@ for _ in range(100):
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 @pytest.mark.parametrize(
     ("split", "workers", "tried"),
     [("pass", 0, {1}), ("get_worker_info()", 0, {1, 4}), ("get_worker_info()", 1, {0, 4})],
@@ -804,6 +823,7 @@ for _ in range(100):
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 def test_several_loaders_that_feed_a_step_are_told_apart(tmp_path: Path) -> None:
     """The epoch is that of the one that ends it, and no one size is tried in place of their batches' sizes."""
     (tmp_path / "train.py").write_text(TOGETHER)
@@ -843,6 +863,7 @@ for epoch in range(100):
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 def test_what_was_seen_of_adapters_and_epochs_reaches_the_factors(tmp_path: Path) -> None:
     """DoRA is tried without, workers that stay are tried, and a configuration that is edited is another run."""
     (tmp_path / "train.py").write_text(ADAPTED)
@@ -878,6 +899,7 @@ for _ in range(40):
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 def test_an_optimizer_that_was_read_from_a_file_is_one(tmp_path: Path) -> None:
     """What stepped counts, and not what was constructed."""
     (tmp_path / "unpickled.py").write_text(UNPICKLED)
@@ -895,6 +917,7 @@ print(done.returncode, done.stderr)
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 def test_a_program_that_diagnoses_itself_is_not_diagnosed_for_ever(tmp_path: Path) -> None:
     """Each survey would run another one, until the machine has no memory left."""
     plain = Path(__file__).parent / "programs" / "plain_loop.py"
@@ -926,6 +949,7 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("127.0.0.1", 53))  # i
 """
 
 
+@pytest.mark.usefixtures("forked_surveys")
 def test_the_servers_that_a_program_asks_are_told(tmp_path: Path) -> None:
     """They hear each trial as they hear the program, which no overlay can help: a database, a service of the team."""
     plain = Path(__file__).parent / "programs" / "plain_loop.py"

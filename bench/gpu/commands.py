@@ -72,11 +72,11 @@ CAUSES = {
 
 def parts(scale: Scale) -> list[Part]:
     """Return the parts: the script as it is with one cause, and the others."""
-    names = list(CAUSES)[: scale.of_a_kind]
+    names = list(CAUSES)[1 : 1 + scale.of_a_kind] if scale.of_a_kind else list(CAUSES)
     groups = {f"command-{1 + i // 2}": names[i : i + 2] for i in range(0, len(names), 2)}
     goals = [
         Goal(
-            asked=f"causes named first, with a size that agrees, of {len(names) - 1}",
+            asked=f"causes named first, with a size that agrees, of {len(names) - (HEALTHY in names)}",
             wanted=f"at least {LEAST_NAMED}",
             value=lambda cells: sum(_is_right(name, cells) for name in names if name != HEALTHY),
             holds=lambda count: count >= LEAST_NAMED,

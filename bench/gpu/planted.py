@@ -36,9 +36,9 @@ SIZE = "size"
 def parts(scale: Scale) -> list[Part]:
     """Return the parts: two causes each, and the healthy runs."""
     known = scenarios(scale)
-    causes = list(known["planted"])
+    causes, runs = (list(known[kind])[: scale.of_a_kind] for kind in ("planted", "healthy"))
     planted = {f"planted-{1 + i // 2}": causes[i : i + 2] for i in range(0, len(causes), 2)}
-    healthy = {"healthy": list(known["healthy"])}
+    healthy = {"healthy": runs}
     goals = [
         Goal(
             asked=f"causes named first, with a size that agrees, of {len(causes)}",
@@ -48,10 +48,10 @@ def parts(scale: Scale) -> list[Part]:
         ),
     ]
     left_alone = Goal(
-        asked=f"healthy runs left alone, of {len(known['healthy'])}",
+        asked=f"healthy runs left alone, of {len(runs)}",
         wanted="all",
-        value=partial(_right, list(known["healthy"])),
-        holds=lambda count: count == len(known["healthy"]),
+        value=partial(_right, runs),
+        holds=lambda count: count == len(runs),
     )
     return [
         Part(

@@ -72,10 +72,12 @@ class Scale:
     script_steps: int
     """The steps that it trains without the kit, a quarter of them before its clock."""
     of_a_kind: int | None
-    """How many commands are diagnosed, and how many modes of the compiler are measured, which differ in a line or a
-    setting each; None for all."""
+    """How many seeds, causes in a command, causes in a described run and healthy runs are diagnosed, and how many modes
+    of the compiler are measured, which differ in a line or in some settings each; None for all."""
     job: dict[str, Any]
     """What is changed in seed 001 for the job that is projected and trained."""
+    compiler: dict[str, Any]
+    """What is changed for runs that are compiled. A CPU's compiler takes a minute for a layer, so a dry run traces."""
 
 
 SEEDS = ("000", "001", "002", "003", "004")
@@ -144,6 +146,7 @@ REAL = Scale(
     script_steps=240,
     of_a_kind=None,
     job={},
+    compiler={},
 )
 
 TINY = {
@@ -230,6 +233,7 @@ DRY = Scale(
     command_minutes=0.15,
     script={"width": 64, "depth": 2, "heads": 2, "length": 64, "batch_size": 16},
     script_steps=40,
-    of_a_kind=2,
+    of_a_kind=1,
     job=IN_32_BIT | {"quantization.bnb_4bit_compute_dtype": "float32"},
+    compiler={"training_arguments.torch_compile_backend": "eager"},
 )
