@@ -74,15 +74,23 @@ def unlike_flops(runs: Sequence[ReportedRun]) -> list[str]:
     used = [r for r in runs if (said := r.given.get("tflops_per_device")) and said.bounded]
     for quantity, unit in (("mfu", "MFU"), ("tokens_per_second_per_device", "tokens a second")):
         each = [(r, r.given["tflops_per_device"], r.given[quantity]) for r in used if quantity in r.given]
-        for run, flops, other in (one for one in each[1:] if one[2].bounded and each[0][2].bounded):
-            first, before, reference = each[0]
-            more, times_other = flops / before, other / reference
-            same = not {"max_length", "model_type", "name_or_path"} & changed(first.settings, run.settings).keys()
-            if same and not other_subject(run, [first]) and more.gap(times_other) > APART - 1:
-                return [
-                    f"'{run.label}' has {times(more.middle)} the FLOPs a second of '{first.label}' on each device, and "
-                    f"{times(times_other.middle)} its {unit}: were they of another model, length or device?"
-                ]
+        alike = each[:1] + [one for one in each[1:] if not other_subject(one[0], [each[0][0]])]
+        if asked := _unlike(alike, "FLOPs", unit):
+            return asked
+    return []
+
+
+def _unlike(each: Sequence[tuple[ReportedRun, Figure, Figure]], rate: str, other: str) -> list[str]:
+    """Ask about the first row of the same work whose two figures are not as many times those of the first of all."""
+    for run, *figures in each[1:]:
+        first, *before = each[0]
+        more, times_other = (now / then for now, then in zip(figures, before, strict=True))
+        same = not {"max_length", "model_type", "name_or_path"} & changed(first.settings, run.settings).keys()
+        if same and more.bounded and times_other.bounded and more.gap(times_other) > APART - 1:
+            return [
+                f"'{run.label}' has {times(more.middle)} the {rate} a second of '{first.label}' on each device, and "
+                f"{times(times_other.middle)} its {other}: were they of another model, length or device?"
+            ]
     return []
 
 
@@ -123,14 +131,5 @@ def unlike_speeds(runs: Sequence[ReportedRun]) -> list[str]:
     unit = "tokens"
     if not any(rate for _, rate in rates):
         rates, unit = [(r, r.solved.known.get("samples_per_second")) for r in used], "samples"
-    rates = [(r, rate / r.devices) for r, rate in rates if rate and rate.bounded]
-    for run, rate in rates[1:]:
-        first, before = rates[0]
-        speed, mfu = rate / before, run.given["mfu"] / first.given["mfu"]
-        same = not {"max_length", "model_type", "name_or_path"} & changed(first.settings, run.settings).keys()
-        if same and speed.bounded and speed.gap(mfu) > APART - 1:
-            return [
-                f"'{run.label}' has {times(speed.middle)} the {unit} a second of '{first.label}' on each device, and "
-                f"{times(mfu.middle)} its MFU: were they of another model, length or device?"
-            ]
-    return []
+    each = [(r, rate / r.devices, r.given["mfu"]) for r, rate in rates if rate and rate.bounded]
+    return _unlike(each, unit, "MFU")

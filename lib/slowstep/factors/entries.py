@@ -88,40 +88,32 @@ def only(*values: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
     return lambda run, machine: values
 
 
+def where_seen(name: str, least: float, value: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
+    """Make a proposal of a value where a survey saw a share of the time, `name` of the run, that is worth a trial."""
+    return lambda run, machine: (value,) if run.objects is not None and (run[name] or 0.0) >= least else ()
+
+
 # -- what the value may be --
+
+
+def _accepting(fits: Callable[[Any], bool], expected: str) -> Accepts:
+    return lambda value: None if fits(value) else f"expected {expected}, found {describe(value)}"
 
 
 def whole(minimum: int) -> Accepts:
     """Accept a whole number of at least `minimum`."""
-
-    def accepts(value: Any) -> str | None:
-        if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
-            return None
-        return f"expected a whole number of at least {minimum}, found {describe(value)}"
-
-    return accepts
+    return _accepting(lambda v: type(v) is int and v >= minimum, f"a whole number of at least {minimum}")
 
 
 def number(low: float, high: float) -> Accepts:
     """Accept a number from `low` to `high`."""
-
-    def accepts(value: Any) -> str | None:
-        if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high:
-            return None
-        return f"expected a number from {low:g} to {high:g}, found {describe(value)}"
-
-    return accepts
+    return _accepting(lambda v: type(v) in (int, float) and low <= v <= high, f"a number from {low:g} to {high:g}")
 
 
 def one_of(*allowed: Any) -> Accepts:
     """Accept one of the `allowed` words."""
-
-    def accepts(value: Any) -> str | None:
-        if any(value == a and type(value) is type(a) for a in allowed):
-            return None
-        return f"expected one of {', '.join(map(str, allowed))}, found {describe(value)}"
-
-    return accepts
+    expected = f"one of {', '.join(map(str, allowed))}"
+    return _accepting(lambda v: any(v == a and type(v) is type(a) for a in allowed), expected)
 
 
 # -- what a level needs of the machine and of the run; docs/factors.md shows the docstrings of these functions --

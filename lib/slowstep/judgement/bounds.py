@@ -13,7 +13,7 @@ of the time. Steps without such a wait say nothing about it. So the bound of a w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,27 +86,17 @@ def bound(name: str | None, facts: RunFacts, value: Any, epoch_samples: int | No
     return BOUNDS[name](facts, Asked(value=value, epoch_samples=epoch_samples)) if name else None
 
 
-def _arithmetic(phase: str, words: str) -> Callable[[RunFacts, Asked], Bound]:
-    """Make the bound of a phase that does the same work in each step: it can save its share at most."""
+def _phases(*phases: str, words: str, stalls: bool = True) -> Callable[[RunFacts, Asked], Bound]:
+    """Make the bound of phases: they can save their share at most. What may wait for something outside `stalls`."""
 
     def phase_bound(facts: RunFacts, asked: Asked) -> Bound:
-        share = facts.most(phase)
-        why = f"{words} is at most {percentage(share)} of the step"
-        return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
-
-    return phase_bound
-
-
-def _waiting(phases: Sequence[str], words: str) -> Callable[[RunFacts, Asked], Bound]:
-    """Make the bound of phases that wait for something outside the training: they can save their share at most."""
-
-    def wait_bound(facts: RunFacts, asked: Asked) -> Bound:
         share = facts.most(*phases)
         why = f"{words} is at most {percentage(share)} of the step"
         evidence = facts.data_evidence if "data" in phases else facts.evidence
-        return Bound(ratio=speed_up(share), why=why, evidence=evidence, suffices=facts.sees_stalls(evidence))
+        suffices = not stalls or facts.sees_stalls(evidence)
+        return Bound(ratio=speed_up(share), why=why, evidence=evidence, suffices=suffices)
 
-    return wait_bound
+    return phase_bound
 
 
 def _data(facts: RunFacts, asked: Asked) -> Bound | None:
@@ -115,7 +105,7 @@ def _data(facts: RunFacts, asked: Asked) -> Bound | None:
     They do when preparing data slows the computation although nothing waits for it: it holds the interpreter's lock,
     or workers take cores that training computes on. No phase shows this; only the cached-batch ceiling does.
     """
-    ceiling, waiting = facts.cached_batch_ceiling, _waiting(("data",), "waiting for data")(facts, asked)
+    ceiling, waiting = facts.cached_batch_ceiling, _phases("data", words="waiting for data")(facts, asked)
     if ceiling is None or ceiling.n < 2:
         competes = facts.observed.get("device") == "cpu" and facts.observed.get("dataloader_num_workers")
         return None if competes else waiting
@@ -360,11 +350,11 @@ def _epoch_start(facts: RunFacts, asked: Asked) -> Bound | None:
 
 BOUNDS: dict[str, Callable[[RunFacts, Asked], Bound | None]] = {
     "data": _data,
-    "batches": _waiting(("data", "host_to_device"), "waiting for batches and copying them to the device"),
-    "optimizer": _arithmetic("optimizer", "the optimizer"),
-    "clipping": _cpu_only(_arithmetic("optimizer", "clipping with the optimizer")),
-    "host_work": _cpu_only(_waiting(("other",), "what Trainer does between the phases")),
-    "log": _cpu_only(_waiting(("log",), "logging")),
+    "batches": _phases("data", "host_to_device", words="waiting for batches and copying them to the device"),
+    "optimizer": _phases("optimizer", words="the optimizer", stalls=False),
+    "clipping": _cpu_only(_phases("optimizer", words="clipping with the optimizer", stalls=False)),
+    "host_work": _cpu_only(_phases("other", words="what Trainer does between the phases")),
+    "log": _cpu_only(_phases("log", words="logging")),
     "save": _event("save"),
     "save_interval": _event("save", "save_steps"),
     "evaluate": _event("evaluate"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
-from slowstep.factors.entries import TRAINING_ARGUMENTS, argument, number, on_cpu, one_of, only, only_if, whole
+from slowstep.factors.entries import TRAINING_ARGUMENTS, argument, number, on_cpu, one_of, only, only_if, section, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.convert import describe
 from slowstep.settings.library_arguments import REPORTERS
@@ -256,8 +256,7 @@ FACTORS = (
         changes="nothing in training; kept, the process holds the most memory that it ever had. Trials and "
         "final/train.py keep it (two calls of mallopt), so `returned` is tried. What it loses is what a script pays "
         "that does not call mallopt",
-        current=lambda run: run["freed_memory"],
-        level=lambda value, run: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
+        **section("freed_memory"),
         touches=ALL_PHASES,
         examples=("returned", "kept"),
         requires=_tensors_on_host,

@@ -18,6 +18,7 @@ from slowstep.factors.entries import (
     only_if,
     section,
     switched,
+    where_seen,
     whole,
 )
 from slowstep.factors.factor import ALL_PHASES, EXCHANGE, Factor, Level, Meaning
@@ -77,26 +78,6 @@ def _processes() -> dict[str, Callable]:
         return Level(value=value, overrides=overrides, expects={"world_size": value})
 
     return {"current": lambda run: run["processes"], "level": level}
-
-
-def _swapped_where_unlike(run: Run, machine: Machine) -> Sequence[Any]:
-    """Return the swap where a survey saw a rank take longer than another in a phase of its own."""
-    seen = run["rank_excess"] if run.objects is not None else 0.0
-    return ("swapped",) if (seen or 0.0) >= NOTICED else ()
-
-
-def _node() -> dict[str, Callable]:
-    """Make `current` and `level` for the node on which a run trains with the processes of that node alone."""
-
-    def level(value: Any, run: Run) -> Level:
-        return Level(
-            value=value,
-            overrides={"nodes.number": value},
-            held_constant={"nodes.apart": True},
-            expects={"node": value},
-        )
-
-    return {"current": lambda run: run["nodes.number"], "level": level}
 
 
 def _others(run: Run, machine: Machine) -> Sequence[Any]:
@@ -243,7 +224,7 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=("swapped",),
         limits="another distribution of the data",
-        proposes=_swapped_where_unlike,
+        proposes=where_seen("rank_excess", NOTICED, "swapped"),
         refuses=together,
         accepts=one_of("own", "swapped"),
     ),
@@ -256,7 +237,7 @@ FACTORS = (
         meaning=Meaning.DIAGNOSTIC,
         changes="where the same training runs: both arms train with the processes of one node alone, the baseline on "
         "the first node",
-        **_node(),
+        **section("nodes.number", fact="node", held_constant=lambda value, run: {"nodes.apart": True}),
         touches=ALL_PHASES,
         examples=(1,),
         limits="nodes that are all alike",

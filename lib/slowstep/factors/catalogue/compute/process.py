@@ -17,6 +17,7 @@ from slowstep.factors.entries import (
     only,
     section,
     switched,
+    where_seen,
     whole,
 )
 from slowstep.factors.factor import ALL_PHASES, Factor, Meaning
@@ -43,12 +44,6 @@ def _threads(run: Run, machine: Machine) -> Sequence[Any]:
     if now is None or (not on_cpu(run, machine) and 1 < now <= room):
         return ()
     return (room,)
-
-
-def _collected(run: Run, machine: Machine) -> Sequence[Any]:
-    """Return the collector without the old objects, where collecting takes a share of the time that can be seen."""
-    seen = run["garbage_collection_share"] if run.objects is not None else 0.0
-    return ("frozen",) if (seen or 0.0) >= NOTICED else ()
 
 
 FACTORS = (
@@ -173,7 +168,7 @@ FACTORS = (
         **section("process.garbage_collection", default="automatic"),
         touches=ALL_PHASES,
         examples=("frozen",),
-        proposes=_collected,
+        proposes=where_seen("garbage_collection_share", NOTICED, "frozen"),
         undoes=True,
         share_seen="garbage_collection_share",
         accepts=one_of("automatic", "frozen"),
