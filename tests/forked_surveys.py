@@ -24,8 +24,8 @@ from slowstep_probe.processes.wire import Wire
 from slowstep_probe.survey import main as survey
 from slowstep_probe.survey.early_environment import mattering
 
-PRELOADED = (*ALWAYS, "numpy", "torch._dynamo", "slowstep_probe.survey.survey")
-"""What the programs of the tests import, or PyTorch for them."""
+PRELOADED = (*ALWAYS, "numpy", "torch._dynamo", "slowstep_probe.survey.survey", "slowstep.launch.surveyed_process")
+"""What the programs of the tests import, or PyTorch for them, and what this module imports."""
 
 OF_EACH = ("PYTHONPATH", "MLFLOW_TRACKING_URI")
 """Variables that differ between any two surveys."""

@@ -48,16 +48,20 @@ IN_FOUR_BITS = {
 }
 
 
+OF_ONE_LAYER = {
+    "model.config.num_hidden_layers": 1,
+    "peft": None,
+    "training_arguments.gradient_checkpointing": False,
+}
+
 BASES = {
     "as it is": {},
     "in four bits": IN_FOUR_BITS,
     "whole": {"peft": None},
     "by SGD": {"training_arguments.optim": "sgd"},
-    "of one layer": {
-        "model.config.num_hidden_layers": 1,
-        "peft": None,
-        "training_arguments.gradient_checkpointing": False,
-    },
+    "of one layer": OF_ONE_LAYER,
+    "traced": OF_ONE_LAYER
+    | {"training_arguments.torch_compile": True, "training_arguments.torch_compile_backend": "eager"},
     "in 16 bit": {"training_arguments.bf16": True},
     "in two processes": {
         "processes": 2,
@@ -67,7 +71,7 @@ BASES = {
     "accumulating in two processes": {"processes": 2, "training_arguments.gradient_accumulation_steps": 2},
 }
 """Runs that have what some factors act on; bitsandbytes keeps small states in 32 bit, and LoRA's are small here. What
-the compiler takes grows with the layers."""
+the compiler takes grows with the layers, and where a graph is only traced it takes nothing."""
 
 SMOKE = load(ROOT / "params" / "smoke.yaml").settings
 RUNS = {name: override(SMOKE, changes) for name, changes in BASES.items()}
@@ -116,6 +120,8 @@ def base(factor: Factor, value: Any) -> str:
         return "whole"
     if factor.name == "fused":
         return "by SGD"
+    if factor.name == "torch_compile_dynamic":
+        return "traced"
     if factor.name.startswith("torch_compile"):
         return "of one layer"
     if factor in BY_SECTION["parallelism"]:

@@ -932,7 +932,10 @@ RUNS = {
     "whole model in bf16": {"peft": None, "training_arguments.bf16": True, "model.sdpa_backend": "math"},
     "own optimizer": {"optimizer_kwargs": {"foreach": True}, "dataset.batched_fetching": True},
     "one by one": {"dataset.tokenize": "once", "dataset.batched_fetching": False},
-    "as a graph for any shape": {
+    "as a graph for any shape": {  # what is traced grows with the layers and with what is computed again
+        "model.config.num_hidden_layers": 1,
+        "peft": None,
+        "training_arguments.gradient_checkpointing": False,
         "training_arguments.torch_compile": True,
         "training_arguments.torch_compile_backend": "eager",
         "model.torch_compile_dynamic": True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from asking import compare
+from forked_surveys import forked
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, comparison_family
@@ -81,7 +83,9 @@ def seen(home: Path) -> Callable[..., SurveyRecord]:
         if words not in known:
             own = [str(SCRIPTS / words[0]), *words[1:]] if (SCRIPTS / words[0]).is_file() else list(words)
             command = resolve(own, home, os.environ)
-            known[words] = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+            # what a program starts anew imports PyTorch in any case
+            with forked() if words[0] == "torchrun" else contextlib.nullcontext():
+                known[words] = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
         return known[words]
 
     return look
@@ -99,6 +103,11 @@ def surveyed(seen: Callable[..., SurveyRecord], tmp_path_factory: pytest.TempPat
         return known[words]
 
     return settings
+
+
+def with_options(settings: Settings, *options: str) -> Settings:
+    """The settings of a program with more options, which the survey has not seen."""
+    return override(settings, {"command.arguments": [*settings.command.arguments, *options]})
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -365,8 +374,7 @@ def test_one_rank_ends_all_and_is_named(
 ) -> None:
     """The reason is that of the rank that failed, not of those whose connection to it broke."""
     settings = surveyed(*TORCHRUN, "together.py")
-    words = [*settings.command.arguments, "--cause", cause, "--dies-after", "6"]
-    ended = failed(override(settings, {"command.arguments": words}), started)
+    ended = failed(with_options(settings, "--cause", cause, "--dies-after", "6"), started)
 
     assert ended.failed.status is status
     assert ended.failed.reason.startswith(said)
@@ -378,8 +386,7 @@ def test_a_rank_that_hangs_is_named(
 ) -> None:
     """The others wait for it in their backward pass, which is no fault of theirs, though it may stand there itself."""
     settings = surveyed(*TORCHRUN, "together.py")
-    words = [*settings.command.arguments, "--cause", cause, "--dies-after", "4"]
-    trial = started(override(settings, {"command.arguments": words}))
+    trial = started(with_options(settings, "--cause", cause, "--dies-after", "4"))
     trial.ask(None, SOON)
     with pytest.raises(TrialEnded) as ended:
         trial.ask(TrainBlock(steps=20), 6.0)
@@ -393,7 +400,7 @@ def test_a_slow_exchange_is_what_training_without_it_gains(
     surveyed: Callable[..., Settings], tmp_path: Path, budget: Budget
 ) -> None:
     """An exchange made longer by a known time, in calls that nothing hides, is found with that time."""
-    settings = surveyed(*TORCHRUN, "together.py", "--cause", "slow exchange", "--seconds", "0.06")
+    settings = with_options(surveyed(*TORCHRUN, "together.py", "--cause", "slow_exchange"), "--seconds", "0.06")
     treated = override(settings, {"ddp.comm_hook": "none"})
     with LocalMeasurer(budget, tmp_path) as measurer:
         record = compare(measurer, Arm(label="base", settings=settings), Arm(label="none", settings=treated), pairs=3)
@@ -411,7 +418,7 @@ def test_the_slow_rank_is_found_and_whether_it_is_its_data(
     cause: str, by_data: bool, surveyed: Callable[..., Settings], tmp_path: Path, budget: Budget
 ) -> None:
     """By the blocks of real ranks: the one with slow examples; it is another one if those go with the data."""
-    settings = surveyed(*TORCHRUN, "together.py", "--cause", cause, "--seconds", "0.1")
+    settings = with_options(surveyed(*TORCHRUN, "together.py"), "--cause", cause, "--seconds", "0.1")
     arm = Arm(label="base", settings=settings)
     other = Arm(label="swapped", settings=override(settings, {"ddp.rank_data": "swapped"}))
     with LocalMeasurer(budget, tmp_path) as measurer:

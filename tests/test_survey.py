@@ -751,10 +751,12 @@ def test_processes_are_heard_where_the_kit_can_not_be_imported(tmp_path: Path) -
     assert set(seen.training["ranks"]) == {"0", "1"}
 
 
-def test_a_group_that_needs_other_nodes_is_refused(look: Look) -> None:
+def test_a_group_that_needs_other_nodes_is_refused(home: Path) -> None:
     """Two of its four processes are started here, and nobody can follow the others."""
+    command = resolve([sys.executable, "as_unlike_processes.py", "4"], home, os.environ)
+
     with pytest.raises(CommandError, match=r"starts 2 of the 4 processes of a group.*torchrun, on each node"):
-        look("as_unlike_processes.py", "4")
+        survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
 
 
 STREAM = """

@@ -13,7 +13,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from slowstep.settings.errors import nearest
@@ -27,6 +27,9 @@ NOT_IN_FILES = {"in files": False}
 
 KEY = "key"
 """The entry of a dataclass field's metadata that names its key in files, if that is another than its own name."""
+
+SCALARS = (bool, int, float, str)
+"""The types whose values are taken as they are."""
 
 
 class Problems:
@@ -99,6 +102,8 @@ def _convert(kind: Any, value: Any, problems: Problems, key: str) -> Any:
             problems.add(key, f"expected a mapping of names to values, found {describe(value)}.")
             return {}
         item = args[1] if args else Any
+        if _are_all(item, value.values()):
+            return {str(k): v for k, v in value.items()}
         return {str(k): _convert(item, v, problems, f"{key}.{k}") for k, v in value.items()}
     return _scalar(kind, value, problems, key)
 
@@ -129,6 +134,12 @@ _hints = functools.cache(get_type_hints)
 """The types of a class's fields; working them out takes longer than all the rest."""
 
 
+@functools.cache
+def _fields(kind: Any) -> dict[str, dataclasses.Field]:
+    """Return the fields of a class by their keys in files."""
+    return {name_in_files(f): f for f in _in_files(kind)}
+
+
 def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
     if isinstance(value, kind):
         return value
@@ -136,7 +147,7 @@ def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
         problems.add(key, f"expected a section with keys, found {describe(value)}.")
         value = {}
     hints = _hints(kind)
-    fields = {name_in_files(f): f for f in _in_files(kind)}
+    fields = _fields(kind)
     given = {}
     for name, item in value.items():
         path = f"{key}.{name}" if key else str(name)
@@ -156,7 +167,14 @@ def _sequence(origin: type, item: Any, value: Any, problems: Problems, key: str)
     if isinstance(value, str) or not isinstance(value, list | tuple):
         problems.add(key, f"expected a list, found {describe(value)}; write [{value}] for a single value.")
         return origin()
+    if _are_all(item, value):
+        return origin(value)
     return origin(_convert(item, v, problems, f"{key}[{i}]") for i, v in enumerate(value))
+
+
+def _are_all(kind: Any, values: Iterable[Any]) -> bool:
+    """Return whether values are of a scalar type already, as the many figures of a record are."""
+    return kind in SCALARS and set(map(type, values)) <= {kind}
 
 
 def _scalar(kind: type, value: Any, problems: Problems, key: str) -> Any:
