@@ -68,8 +68,7 @@ def _refused(m: Measured, choice: Choice) -> Refused:
             return Refused(verdict=verdict, why=f"it was compared with {held} in both arms, which this run lacks")
         return Refused(verdict=verdict, why=NOT_SOONER)
     permitted, kept = class_allowed(m, choice.settings), kept_factors(m, choice.settings)
-    what = "other training" if verdict.meaning is Meaning.SEMANTICS else "other rounding"
-    why = [f"it is {what} ({verdict.changes}), which the parameter file does not allow"] * (not permitted)
+    why = [f"it changes training ({verdict.changes}), which the parameter file does not allow"] * (not permitted)
     why += [f"the parameter file keeps {name} as it is" for name in kept]
     classes = [name for name in ("numerics", "semantics") if getattr(allow, name) or name == str(verdict.meaning)]
     lines = [f"{name}: true" for name in classes]  # the whole section, as it stands in the place of the old one

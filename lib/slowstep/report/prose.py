@@ -22,7 +22,7 @@ from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course, epochs_end, perhaps, surely
 from slowstep.wording.first_reads import waits_for_disk
-from slowstep.wording.lost import takes
+from slowstep.wording.lost import consists, takes
 from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.still_open import in_noise, says_nothing, still_open
 from slowstep.wording.words import (
@@ -278,15 +278,17 @@ def _headline(
         return f"**{subject}: nothing was tested.** The parameter file lists no levels for it."
     beside = any(v.outcome is Outcome.SUPPORTED for v in verdicts)
     shown = "a gain was shown only beside what this run lacks" if beside else "no gain was shown"
+    asked = {phase for section in TESTED if section.title == subject for phase in section.asks_about}
+    lost = [s for s in suspects if _is_asked(s, asked) or any(_acts_in(v, s.phase) for v in verdicts)]
     for is_open, why in OPEN:
         count = sum(map(is_open, verdicts))
         if count:
-            return f"**{subject}: {shown}**, and {why.format('part' if count < len(verdicts) else 'all')}."
+            part = "part" if count < len(verdicts) else "all"
+            losses = (f" {escape(sentence(f'{takes(s)}; {s.why}'))} {escape(consists(s))}".rstrip() for s in lost)
+            return f"**{subject}: {shown}**, and {why.format(part)}.{''.join(losses)}"
     if beside:
         return f"**{subject}: {shown}.**"
     nothing = "Nothing tested brings as much as was asked for."
-    asked = {phase for section in TESTED if section.title == subject for phase in section.asks_about}
-    lost = [s for s in suspects if _is_asked(s, asked) or any(_acts_in(v, s.phase) for v in verdicts)]
     if lost:
         losses = escape(capitalised("; ".join(map(takes, lost))))
         return f"**{subject}: nothing that was tried here helps.** {nothing} {losses} all the same."

@@ -17,7 +17,7 @@ PHASE_NAMES = {
 """The phases as charts and tables name them."""
 
 IN_SENTENCES = {
-    "evaluate": "running the model without training it (to evaluate, to generate, or to collect experience)",
+    "evaluate": "running the model without training it",
     "other": "time between the phases",
 }
 """The phases that sentences name at more length."""
