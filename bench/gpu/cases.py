@@ -34,7 +34,7 @@ def parts(scale: Scale) -> list[Part]:
                 ),
             ],
         )
-        for seed in SEEDS[: scale.of_a_kind]
+        for seed in SEEDS
     ]
 
 

@@ -72,7 +72,7 @@ class Scale:
     script_steps: int
     """The steps that it trains without the kit, a quarter of them before its clock."""
     of_a_kind: int | None
-    """How many seeds, causes in a command, causes in a described run and healthy runs are diagnosed, and how many modes
+    """How many causes in a command, causes in a described run and healthy runs are diagnosed, and how many modes
     of the compiler are measured, which differ in a line or in some settings each; None for all."""
     job: dict[str, Any]
     """What is changed in seed 001 for the job that is projected and trained."""
