@@ -130,7 +130,7 @@ def test_a_loader_that_a_library_makes_again_is_told_once(tmp_path: Path) -> Non
     (tmp_path / "train.py").write_text(PROGRAM)
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(packages), os.environ.get("PYTHONPATH", "")])}
     words = [f"PYTHONPATH={env['PYTHONPATH']}", sys.executable, "train.py"]
-    seen = survey(resolve(words, tmp_path, env), SurveyOrder(startup=60), env)
+    seen = survey(resolve(words, tmp_path, env), SurveyOrder(startup=300), env)
     told = [line for line in lines(seen) if line.startswith("loader")]
     at = {
         name: PROGRAM.splitlines().index(line) + 1

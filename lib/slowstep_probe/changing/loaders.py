@@ -7,7 +7,6 @@ import gc
 import inspect
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
@@ -18,6 +17,7 @@ import torch.utils.data.dataloader as loading
 from slowstep_probe.changing.intervention import KEYWORDS, NEED_WORKERS
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.looks import length_of
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.probe.drawn import Drawn, Examples

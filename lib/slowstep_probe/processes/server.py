@@ -17,11 +17,11 @@ import gc
 import importlib
 import os
 import sys
-import time
 import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from slowstep_probe.own_time import time
 from slowstep_probe.plain import from_plain
 from slowstep_probe.processes.guard import Order, guard
 from slowstep_probe.processes.tree import PATIENCE, adopt_orphans, descendants, end_descendants, reap_adopted

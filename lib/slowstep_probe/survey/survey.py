@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,6 +24,7 @@ from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import length_of, looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, sampler_of
+from slowstep_probe.own_time import time
 from slowstep_probe.parsed_words import of_the_command
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here

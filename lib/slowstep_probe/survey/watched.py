@@ -10,13 +10,13 @@ import os
 import shlex
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Mapping
 from json import dumps, loads
 from types import FrameType
 from typing import Any, NoReturn
 
+from slowstep_probe.own_time import time
 from slowstep_probe.secret import hidden
 from slowstep_probe.survey.collector_time import CollectorTime
 

@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +27,7 @@ from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Status
 from slowstep_probe.observed import observed
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe.clock import device_of
 from slowstep_probe.probe.graphs import recompilations
