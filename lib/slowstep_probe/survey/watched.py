@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from slowstep_probe.own_time import time
+from slowstep_probe.plain import shortened
 from slowstep_probe.secret import hidden
 from slowstep_probe.survey.collector_time import CollectorTime
 
@@ -197,7 +198,7 @@ class Watched:
                 training = self._training()
             except Exception as error:  # a program's object that answers in an unheard-of way
                 traceback.print_exc()
-                ended = f"what was seen of it can't be told: {type(error).__name__}: {error}"[:500]
+                ended = shortened(f"what was seen of it can't be told: {type(error).__name__}: {error}", 500)
         found = self.survey.told() | {
             "ended": ended,
             "failed": self.failed,
