@@ -7,19 +7,20 @@ import pytest
 from slowstep_probe.plain import shortened
 from slowstep_probe.trial.failure import raised
 
-UNUSED = """Expected to have finished reduction in the prior iteration before starting a new one. This error indicates
-that your module has parameters that were not used in producing loss. You can enable unused parameter detection by passing
-the keyword argument `find_unused_parameters=True` to `torch.nn.parallel.DistributedDataParallel`, and by
-making sure all `forward` function outputs participate in calculating loss.
-If you already have done the above, then the distributed data parallel module wasn't able to locate the output tensors
-in the return value of your module's `forward` function."""
+UNUSED = (
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that "
+    "your module has parameters that were not used in producing loss. You can enable unused parameter detection by "
+    "passing the keyword argument `find_unused_parameters=True` to `torch.nn.parallel.DistributedDataParallel`, and by "
+    "\nmaking sure all `forward` function outputs participate in calculating loss. \nIf you already have done the "
+    "above, then the distributed data parallel module wasn't able to locate the output tensors in the return value."
+)
 """What PyTorch says of weights that a step did not use, where its lines end in the middle of sentences."""
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (UNUSED, "RuntimeError: " + UNUSED.partition("\nIf")[0].replace("\n", " ")),
+        (UNUSED, "RuntimeError: " + UNUSED.partition(" \nIf")[0].replace("\n", "")),
         ("shapes differ:\n(2, 3)\n\nmore", "RuntimeError: shapes differ: (2, 3)"),
         ("CUDA error\nCompile with TORCH_USE_CUDA_DSA", "RuntimeError: CUDA error"),
         ("it can't be read.\nas was said", "RuntimeError: it can't be read."),

@@ -94,7 +94,8 @@ class Watched:
 
     def _exits(self, status: int) -> None:
         self.failed = status != 0 and not self.beyond_epoch
-        self.tell(f"it called os._exit({status})")
+        where = "" if os.getpid() == self._process else " in the process that trains, which it had forked"
+        self.tell(f"it called os._exit({status}){where}")
 
     def _runs_another(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "os.exec" or os.getpid() != self._process:
@@ -111,6 +112,8 @@ class Watched:
 
     def at_step_boundary(self) -> None:
         """Count a step; called by the probe between the steps."""
+        if self._own_end.is_copy:
+            return
         self.boundaries += 1
         self._own_end.trains_here()
         self.epoch_steps.step_ended(self.probe, self.survey)

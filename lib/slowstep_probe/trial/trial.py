@@ -167,6 +167,8 @@ class Trial:
 
     def at_step_boundary(self) -> None:
         """Count the step that has ended. If it completes what was asked for, send that and wait for a request."""
+        if self.own_end.is_copy:
+            return
         try:
             self._at_step_boundary()
         except Exception as error:
@@ -193,6 +195,7 @@ class Trial:
         if not self.ready:
             self._be_ready()
         else:
+            self.own_end.trains_here()
             if self.profiling:
                 self.profiling[0].step_ends()
             if self.looking:
