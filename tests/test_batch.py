@@ -19,7 +19,7 @@ from slowstep.batch.measuring import Concluded
 from slowstep.cli import load_and_check, progress
 from slowstep.cli import measure as by_command
 from slowstep.cli.main import main
-from slowstep.environment.own_code import own_code
+from slowstep.environment.own_code import judging_code
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary
@@ -276,7 +276,7 @@ def test_what_could_not_be_drawn_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
         investigations, "read_investigation", lambda _: SimpleNamespace(loaded=LOADED, settings=LOADED.settings)
     )
     store, said = Store(tmp_path / "records"), list[str]()
-    store.write(Summary(notebook=BASELINE.notebook, code=own_code()), "summaries", BASELINE.notebook)
+    store.write(Summary(notebook=BASELINE.notebook, code=judging_code()), "summaries", BASELINE.notebook)
     (tmp_path / f"{FINAL.notebook}.html").touch()
     investigations.draw(tmp_path, lambda line, _: said.append(line))
 

@@ -460,6 +460,19 @@ def test_a_trainers_accumulation_is_what_it_is_told(by_trainer: bool, expected: 
     assert expected == surveyed_run.surveyed(seen).values[name].value
 
 
+@pytest.mark.parametrize(("losses", "accumulated"), [(1, 4), (2, 1), (2, 4)])
+def test_several_losses_of_a_batch_are_no_accumulation(losses: int, accumulated: int, folder: Path) -> None:
+    """A step has the samples of its batches, and exchanges gradients after each backward pass."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(folder))
+    facts = {"gradient_accumulation_steps": accumulated, "per_device_train_batch_size": 8}
+    of_step = {"passes": losses * accumulated, "batches": accumulated}
+    training = {"facts": facts, "step_seconds": [0.1], "work": {"samples": 1}} | of_step
+    settings = load(surveyed_run.write(SurveyRecord(command=command, training=training), folder / "out")).settings
+
+    assert settings.effective_batch_size == 8 * accumulated
+    assert settings.run.backward_passes == losses * accumulated
+
+
 def test_a_parameter_file_shows_where_options_to_try_stand(folder: Path) -> None:
     """Nothing of it is tried as it is. What loses its `# ` is, and it outlives the next survey."""
     command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(folder))
@@ -482,7 +495,7 @@ def test_a_loader_that_a_library_makes_anew_is_one(folder: Path) -> None:
         one | {"place": place | {"through": through}, "values": {"batch_size": size}}
         for through, size in ((["get_train_dataloader"], 8), (["prepare"], 8), ([], 9))
     ]
-    training = {"loader": 1, "step_seconds": [0.1], "micro_batches": 1, "phases": {}, "facts": {"optimizer": "SGD"}}
+    training = {"loader": 1, "step_seconds": [0.1], "passes": 1, "phases": {}, "facts": {"optimizer": "SGD"}}
     work = {"samples": 0, "useful_tokens": 0}
     seen = SurveyRecord(command=command, constructed=made, training=training | {"work": work}, first_step_boundary=1.0)
     told = lines(seen)

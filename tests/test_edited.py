@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from simulated import around, pairs, record
 from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.cli.beginning import edited_before
+from slowstep.cli.load_and_check import checked
 from slowstep.investigation import open_lab
+from slowstep.launch.edited_command import edited_command
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyRecord
 from slowstep.records import Environment, Store
 from slowstep.records.other_files import of_other_files
 from slowstep.report.read_overview import overview
-from slowstep.settings import Loaded, Settings, load, override
+from slowstep.settings import Loaded, Settings, SettingsError, load, override
 from slowstep.settings.command import Command
 from slowstep.wording.edited import not_counted
 
@@ -34,6 +37,41 @@ def test_a_program_that_was_edited_after_its_survey_is_told(tmp_path: Path) -> N
     assert told.startswith("train.py was edited after the survey")
     assert "`slowstep diagnose -- python train.py`" in told
     assert [] == list(edited_before(load(write(seen, outputs / "train")).settings, outputs))
+
+
+@pytest.mark.parametrize(
+    ("key", "edited", "again"),
+    [
+        (
+            "words",
+            ["python", "train.py", "--lr", "1"],
+            "`slowstep diagnose -- python train.py --lr 1` in {0}; what else",
+        ),
+        ("arguments", ["train.py", "--lr", "1"], "`slowstep diagnose -- COMMAND` in {0}; what else"),
+        ("env", {"OMP_NUM_THREADS": "1"}, "`slowstep diagnose -- COMMAND` in {0}; what else"),
+        ("protected", False, ""),
+    ],
+)
+def test_a_command_edited_in_its_parameter_file_is_refused_with_what_to_do(
+    key: str, edited: object, again: str, tmp_path: Path
+) -> None:
+    """Its words are resolved by a survey, so an edit of them would have no effect in any trial."""
+    command = Command(words=["python", "train.py"], python="python", arguments=["train.py"], folder=str(tmp_path))
+    training = {"facts": {}, "step_seconds": [0.1], "work": {"samples": 1}}
+    file = write(SurveyRecord(command=command, training=training), tmp_path / "out" / "train")
+    assert [] == edited_command(load(file))
+    given = yaml.safe_load(file.read_text())
+    given["command"][key] = edited
+    file.write_text(yaml.safe_dump(given))
+
+    told = edited_command(load(file))
+    assert bool(again) == bool(told)
+    if again:
+        assert f"command.{key}: not as surveyed, and the run's values and what is tried are those of" in told[0]
+        assert told[0].startswith(f"{file}:")
+        assert again.format(tmp_path) in told[0]
+        with pytest.raises(SettingsError, match=f"command.{key}: not as surveyed"):
+            checked([str(file)], [], tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from slowstep.environment.own_code import JUDGING
+
 LIB = Path(__file__).resolve().parents[1] / "lib"
 PACKAGE = LIB / "slowstep"
 
@@ -177,3 +179,13 @@ def test_settings_are_checked_without_torch() -> None:
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert set() == set(found.stdout.split()) & set(HEAVY)
+
+
+def test_the_code_that_judges_is_all_that_conclusions_come_from() -> None:
+    """A conclusion is made by the layers to the left of `final`. Others decide no verdict."""
+    asked = {"investigation", "final"}
+    while more := {layer for one in asked for layer in LEFT[one]} - asked:
+        asked |= more
+
+    others = {"environment", "processes", "command", "nodes", "audit", "workloads", "launch", "measure", "report"}
+    assert asked == {*JUDGING, *others}

@@ -26,3 +26,19 @@ def test_the_process_that_trains_tells_of_its_end_and_no_copy_of_it_does() -> No
     assert 5 == os.waitstatus_to_exitcode(status)
     assert os._exit is EXIT
     os.close(told)
+
+
+def test_a_copy_of_a_process_that_has_trained_takes_no_steps() -> None:
+    """A child that evaluates on the same loader ends no step. One that trains in place of its parent does."""
+    own_end = OwnEnd(lambda status: None)
+    own_end.trains_here()
+
+    def in_child() -> bool:
+        if not (child := os.fork()):
+            EXIT(own_end.is_copy)
+        return bool(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    assert not in_child()
+    own_end.trains_here()
+    assert in_child()
+    assert not own_end.is_copy

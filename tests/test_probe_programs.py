@@ -203,7 +203,7 @@ def test_passes_within_a_closure_are_no_micro_batches() -> None:
             optimizer.step(closure)
 
     found = watched(train, 4)
-    assert (found.steps.micro_batches, found.steps.batches) == (1, 1)
+    assert (found.steps.passes, found.steps.batches) == (1, 1)
 
 
 def test_several_losses_of_a_batch_make_an_epoch_no_shorter() -> None:
@@ -219,7 +219,9 @@ def test_several_losses_of_a_batch_make_an_epoch_no_shorter() -> None:
                 optimizer.step()
                 optimizer.zero_grad()
 
-    assert watched(train, 4).steps.batches == 2
+    found = watched(train, 4)
+    assert (found.steps.passes, found.steps.batches) == (4, 2)
+    assert observed(found)["gradient_accumulation_steps"] == 2
 
 
 @pytest.mark.parametrize("steps", [3, 6, 9])
@@ -240,7 +242,7 @@ def test_an_epochs_short_last_step_is_not_what_steps_are_made_of(steps: int) -> 
     found = watched(train, steps)
     facts = observed(found)
 
-    assert (found.steps.micro_batches, found.steps.batches) == (4, 4)
+    assert (found.steps.passes, found.steps.batches) == (4, 4)
     assert (facts["gradient_accumulation_steps"], facts["epoch_steps"]) == (4, 3)
 
 
@@ -254,7 +256,7 @@ def test_steps_that_are_made_of_more_from_some_time_on_are_told() -> None:
             ends.passed(torch.ones(()), in_closure=False)
         ends.ended()
         ends.count()
-        return ends.micro_batches
+        return ends.passes
 
     assert [step(passes) for passes in (1, 1, 1, 1, 1, 9, 2, 2, 2)] == [1] * 7 + [2] * 2
     assert [step(passes) for passes in (1, 1, 1, 1)] == [2, 2, 2, 1]
@@ -337,7 +339,7 @@ def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
 
     found = watched(train, 8)
 
-    assert (found.steps.micro_batches, found.steps.batches) == (5, 5)
+    assert (found.steps.passes, found.steps.batches) == (5, 5)
 
 
 def test_gradients_of_single_samples_make_one_step() -> None:
@@ -357,7 +359,7 @@ def test_gradients_of_single_samples_make_one_step() -> None:
 
     found = watched(train, 6)
 
-    assert (found.steps.micro_batches, found.steps.batches, found.position) == (BATCH, 1, 6 * BATCH)
+    assert (found.steps.passes, found.steps.batches, found.position) == (BATCH, 1, 6 * BATCH)
 
 
 def test_a_step_that_a_scaler_leaves_out_is_one() -> None:
@@ -375,7 +377,7 @@ def test_a_step_that_a_scaler_leaves_out_is_one() -> None:
 
     found = watched(train, 8)
 
-    assert (found.steps.micro_batches, found.position) == (1, 8 * BATCH)
+    assert (found.steps.passes, found.position) == (1, 8 * BATCH)
     assert found.steps.rates.first == [1.0, 0.0] * 4
 
 
@@ -405,7 +407,7 @@ def test_weights_may_be_updated_within_the_backward_pass() -> None:
     found = watched(train, 30)
 
     assert type(found.optimizer) is torch.optim.SGD
-    assert (found.steps.micro_batches, found.position) == (1, 30 * BATCH)
+    assert (found.steps.passes, found.position) == (1, 30 * BATCH)
 
 
 def test_an_optimizer_for_each_weight_makes_one_step_where_no_module_is_called() -> None:
@@ -770,7 +772,7 @@ def test_a_compiled_function_may_make_the_backward_pass() -> None:
 
     found = watched(train, 5)
 
-    assert (found.position, found.steps.micro_batches, found.models) == (5 * BATCH, 1, [model])
+    assert (found.position, found.steps.passes, found.models) == (5 * BATCH, 1, [model])
 
 
 def scripted(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -89,7 +89,7 @@ def test_a_plain_loop_is_surveyed(anew: bool, look: Look, home: Path) -> None:
     )
     assert optimizer["place"]["line"] == line("plain_loop.py", "AdamW(")
     assert optimizer["values"]["lr"] == 0.01
-    assert seen.training["micro_batches"] == 2
+    assert seen.training["passes"] == 2
     assert seen.training["work"]["samples"] == 8 * len(seen.training["step_seconds"])
     assert seen.training["work"]["useful_tokens"] < seen.training["work"]["padded_tokens"]
     assert seen.options["--lr"] == 0.01
@@ -254,7 +254,7 @@ def test_libraries_that_train_are_surveyed(program: str, look: Look) -> None:
     """Trainer and accelerate: two micro-batches a step, and the loader that feeds the training stands in user code."""
     seen = look(program, *(["out"] if program == "with_trainer.py" else []))
 
-    assert seen.training["micro_batches"] == 2
+    assert seen.training["passes"] == 2
     assert seen.training["loader"] is not None
     assert sum(seen.training["phases"].values()) == pytest.approx(sum(seen.training["step_seconds"]))
     assert all(seen.training["phases"][phase] > 0 for phase in ("data", "forward", "backward", "optimizer"))

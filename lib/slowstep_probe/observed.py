@@ -27,7 +27,7 @@ PAGED_FROM = 100_000
 
 def observed(probe: Probe) -> dict[str, Any]:
     """Return facts by name. Facts about an object that the training does not have are left out."""
-    found: dict[str, Any] = {"gradient_accumulation_steps": max(1, probe.steps.micro_batches)}
+    found: dict[str, Any] = {"gradient_accumulation_steps": probe.steps.accumulated(probe.loader is not None)}
     if probe.device is not None:
         found["device"] = probe.device
     if probe.loader is not None:

@@ -81,10 +81,14 @@ PACKAGES: set[str] = set()
 """The folders of the packages that `ENTRIES` call. Their code is looked at where the user's own says nothing."""
 
 
-def here() -> CodePlace:
-    """Return the nearest place of the user's code on the stack."""
+def here(making: object = None) -> CodePlace:
+    """Return the nearest place of the user's code on the stack.
+
+    For an object that is being made it is where its class is called. Its own methods, as the `__init__` of a class of
+    the user's, run for all objects of that class.
+    """
     inner: FrameType | None = sys._getframe()
-    found = nearest(inner)
+    found = nearest(inner, making)
     between: list[str] = []
     while inner is not None and inner is not found:
         if kind_of(inner.f_code.co_filename) == "library":
@@ -153,22 +157,27 @@ def is_started(file: str) -> bool:
     return bool(PACKAGES) and real(file).startswith(tuple(PACKAGES))
 
 
-def nearest(frame: FrameType | None) -> FrameType | None:
+def nearest(frame: FrameType | None, making: object = None) -> FrameType | None:
     """Return the innermost frame of the user's code on a stack; None if there is none.
 
     Where that is the line of a console script that calls a package's main function, it is the innermost frame of that
-    package.
+    package. Methods of the object `making` are passed over.
     """
     of_package = None
     while frame is not None:
         file = frame.f_code.co_filename
         kind = kind_of(file)
-        if kind == "user":
+        if kind == "user" and not _is_method_of(making, frame):
             return of_package if of_package is not None and real(file) in ENTRIES else frame
         if of_package is None and kind == "library" and is_started(file):
             of_package = frame
         frame = frame.f_back
     return of_package
+
+
+def _is_method_of(one: object, frame: FrameType) -> bool:
+    code = frame.f_code
+    return one is not None and code.co_argcount > 0 and frame.f_locals.get(code.co_varnames[0]) is one
 
 
 def line_of(frame: FrameType) -> int:

@@ -50,6 +50,17 @@ def from_plain(kind: type[T], value: Any) -> T:
     return value
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text of about `most` characters at most: its whole sentences, or else its whole words and `…`."""
+    if len(text) <= most:
+        return text
+    begin = text[:most]
+    sentences = max(begin.rfind(end) for end in (". ", "! ", "? ")) + 1
+    if sentences > most / 2:
+        return begin[:sentences]
+    return f"{begin.rpartition(' ')[0] or begin} …"
+
+
 def shown(value: Any) -> Any:
     """Return a value as JSON takes it: numbers and short texts as they are, the rest as text."""
     if isinstance(value, Enum):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slowstep.environment.own_code import own_code
+from slowstep.environment.own_code import judging_code
 from slowstep.final.choice import Choice, choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import Lab, read_investigation
@@ -70,7 +70,7 @@ def conclude_again(folder: Path, sections: Collection[Section]) -> dict[Section,
     failed, store = dict[Section, Exception](), Store(folder / "records")
     for section in sections:
         known = store.read(Summary, "summaries", section.notebook)
-        if section is not AUDIT and (known is None or known.code == own_code()):
+        if section is not AUDIT and (known is None or known.code == judging_code()):
             continue
         try:
             lab = read_investigation(folder, section.notebook)

@@ -9,6 +9,7 @@ from slowstep.audit import audit as audit_figures
 from slowstep.cli.progress import reminded_of
 from slowstep.environment.machine import this_machine, too_old, versions
 from slowstep.factors import check_levels
+from slowstep.launch.edited_command import edited_command
 from slowstep.processes.lock import require_writable
 from slowstep.records import Store, identity
 from slowstep.settings import Loaded, SettingsError, load
@@ -36,7 +37,8 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path, keep
     for loaded in everything:
         if loaded.settings.figures_alone:
             problems.append(f"{loaded.source}: model: nothing says what to train; `make audit` takes figures alone.")
-        problems += check_levels(loaded.settings, loaded.source) + _no_jobs(loaded) + _taken(loaded, outputs)
+        problems += check_levels(loaded.settings, loaded.source) + edited_command(loaded)
+        problems += _no_jobs(loaded) + _taken(loaded, outputs)
         try:
             audit_figures(loaded.settings)
         except SettingsError as error:

@@ -153,7 +153,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         return
     times = sorted(told["step_seconds"])
     middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
-    passes = told["micro_batches"]
+    passes = told["passes"]
     of = "micro-batches" if told.get("batches") == passes else "backward passes"  # several losses of a batch are none
     parts = f", {passes} {of} each" if passes > 1 else ""
     longest = f", the longest {duration(times[-1])}" if times[-1] > OF_ALL_STEPS * whole else ""

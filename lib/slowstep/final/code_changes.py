@@ -145,7 +145,7 @@ def changes_record(settings: Settings) -> dict[str, Any]:
         "processes": settings.ranks,
         "launcher": settings.command.launcher,
         "nodes": len(settings.command.nodes),
-        "micro_batches": int(settings.run["gradient_accumulation_steps"] or 0),
+        "micro_batches": settings.run.backward_passes,
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from slowstep.audit import Audit
 from slowstep.audit.model_sizes import audited
 from slowstep.audit.terminal_lines import answer
-from slowstep.environment.own_code import own_code
+from slowstep.environment.own_code import judging_code
 from slowstep.factors import Arm, Contrast, comparison_families, comparison_family, plan_all
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
@@ -375,7 +375,7 @@ class Lab(Shown):
             seconds=spent.seconds,
             measured_seconds=spent.measured_seconds,
             steps=spent.steps,
-            code=own_code(),
+            code=judging_code(),
         )
         if self.measurer is not None:
             store.write(summary, "summaries", self.notebook)

@@ -19,6 +19,7 @@ from slowstep.factors.own_values import as_they_are
 from slowstep.investigation.evidence import Evidence, NotMeasured, run_identity
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
+from slowstep.launch.edited_command import edited_command
 from slowstep.launch.far_nodes import gather
 from slowstep.launch.of_command import refuse_within, warmed
 from slowstep.launch.surveyed_run import surveyed_for, write
@@ -89,7 +90,7 @@ def open_investigation(
         return read_investigation(place / loaded.settings.name, notebook)
     if measurer is None and loaded.settings.measure.slurm is None:
         warmed(loaded.settings)  # it imports torch while the notebook imports plotly
-    problems = too_old(versions()) + check_levels(loaded.settings, loaded.source)
+    problems = too_old(versions()) + check_levels(loaded.settings, loaded.source) + edited_command(loaded)
     if problems:
         raise SettingsError(problems)
     return open_lab(loaded, place, notebook, measurer, _watch())

@@ -200,7 +200,7 @@ class Summary:
     steps: int = 0
     """Optimizer steps trained for the notebook."""
     code: str = ""
-    """Identity of the kit's code that judged (`own_code`); empty in records of earlier versions."""
+    """Identity of the kit's code that judged (`judging_code`); empty in records of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,7 +128,7 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path], wei
         writable=own if settings.command.protected else [],
         # a checkpoint that is not thrown away could push out one of the user's
         events=[e for e in EVENTS if is_rare(settings.run, e)] if settings.command.protected else [],
-        micro_batches=int(settings.run["gradient_accumulation_steps"] or 0),
+        micro_batches=settings.run.backward_passes,
         seed=settings.budget.seed,
         weights=str(weights) if _trains_over_frozen_weights(settings) else "",
         weights_seconds=WORTH_SECONDS,

@@ -123,7 +123,7 @@ def _objects(record: SurveyRecord) -> Iterator[str]:
     if model.get("batch_norm"):
         yield "batch_norm"
     yield from (name for name in COMMANDS_OWN if facts.get(name))
-    if training.get("batches", 0) == training.get("micro_batches", 1) > 1:  # two losses of one batch are none
+    if min(training.get("batches", 0), training.get("passes", 1)) > 1:  # several losses of one batch are none
         yield "accumulates"
     how = str(facts.get("parallelism", "none"))
     if how != "none":
@@ -164,6 +164,7 @@ class _InEffect:
     def values(self) -> Iterator[tuple[str, Seen]]:
         """Yield canonical keys, each with its value. Their order is that of the parameter file."""
         yield from self._of_loader()
+        yield from self._of_step()
         yield from self._of_process()
         yield from self._of_sections()
         yield from self._of_ranks()
@@ -185,6 +186,11 @@ class _InEffect:
             if name in self._facts:
                 made = name.startswith(("dataloader", "train", "per", "batches"))
                 yield name, Seen(value=self._facts[name], place=self._loader if made else "")
+
+    def _of_step(self) -> Iterator[tuple[str, Seen]]:
+        passes = self._training.get("passes", 1)
+        if passes > self._facts.get("gradient_accumulation_steps", passes):
+            yield "backward_passes", Seen(value=passes)
 
     def _of_process(self) -> Iterator[tuple[str, Seen]]:
         for key in (one.name for one in fields(Process)):

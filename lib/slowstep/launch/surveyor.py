@@ -15,6 +15,7 @@ from slowstep.nodes.current import session_of
 from slowstep.nodes.member import NodeFailed
 from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
+from slowstep_probe.plain import shortened
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.failures import LOST
 from slowstep_probe.ranks.rank import BY_ITSELF, PROCESS, SPAWN, Group, way_of
@@ -66,7 +67,7 @@ class SurveyRecord:
     @property
     def warned(self) -> list[str]:
         """Lines that the program printed about a slow path that it takes, each once."""
-        lines = [line.strip()[:LONGEST_LINE] for line in self.output.splitlines()]
+        lines = [shortened(line.strip(), LONGEST_LINE) for line in self.output.splitlines()]
         return list(dict.fromkeys(line for line in lines if SLOW_PATH.search(line)))[:MOST_WARNINGS]
 
 

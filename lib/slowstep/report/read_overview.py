@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slowstep.environment.machine import Machine
-from slowstep.environment.own_code import own_code
+from slowstep.environment.own_code import judging_code
 from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation import NotMeasured, Unmeasurable, read_investigation
@@ -108,15 +108,16 @@ def overview(folder: Path) -> Overview:
         patch=_patch(folder / "final" / "changes.patch"),
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
-        other_code=_judged_by_other_code(summaries.values()),
+        other_code=_judged_by_other_code(summaries.values(), folder),
     )
 
 
-def _judged_by_other_code(summaries: Iterable[Summary]) -> str:
-    """Return that another version of the kit has judged what is told, as a sentence; empty if this one has."""
-    if all(one.code == own_code() for one in summaries):
+def _judged_by_other_code(summaries: Iterable[Summary], folder: Path) -> str:
+    """Return that other rules than this version's have judged what is told, with what to do; empty if these have."""
+    if all(one.code == judging_code() for one in summaries):
         return ""
-    return "Another version of slowstep has judged these records: `slowstep report` with this folder judges them again."
+    again = f"`slowstep report {folder}` judges them by this one's rules"
+    return f"Another version of slowstep has judged these records: {again}."
 
 
 def _audited(store: Store) -> str:

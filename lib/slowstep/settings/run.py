@@ -117,6 +117,12 @@ class Run:
         return int(self["per_device_train_batch_size"]) * int(self["gradient_accumulation_steps"])
 
     @property
+    def backward_passes(self) -> int:
+        """Backward passes of an optimizer step in one process: those of its micro-batches, or of each one's losses."""
+        seen = self.values.get("backward_passes")
+        return int((seen.value if seen else self["gradient_accumulation_steps"]) or 1)
+
+    @property
     def compiled(self) -> bool:
         """True if the model is compiled. A mode or a backend alone makes transformers compile, too."""
         return any(self[f"torch_compile{of}"] for of in ("", "_mode", "_backend"))

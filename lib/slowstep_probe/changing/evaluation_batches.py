@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import Patches
 
 LOOP = "evaluation_loop"

@@ -7,7 +7,6 @@ import gc
 import inspect
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
@@ -16,8 +15,9 @@ import torch
 import torch.utils.data.dataloader as loading
 
 from slowstep_probe.changing.intervention import KEYWORDS, NEED_WORKERS
-from slowstep_probe.changing.wanted import Wanted, position_of
+from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.looks import length_of
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import ITERATORS, Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.probe.drawn import Drawn, Examples
@@ -52,7 +52,7 @@ class LoaderArguments:
 
     def _draws(self, result: None, sampler: Any, *args: Any, **kwargs: Any) -> None:
         if not self._making and type(sampler) is loading.BatchSampler:
-            self._drawing[sampler] = here()
+            self._drawing[sampler] = here(sampler)
 
     def _made(self, original: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
         self._making = True
@@ -62,7 +62,7 @@ class LoaderArguments:
             self._making = False
 
     def _make(self, original: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
-        if not self.feeds(here()):
+        if not self.feeds(here(loader)):
             original(loader, *args, **kwargs)
             return
         bound = self._signature.bind_partial(loader, *args, **kwargs)
@@ -73,8 +73,7 @@ class LoaderArguments:
             if key in self.wanted and (keyword != "batch_size" or makes_batches):
                 before = given.get(keyword, self._signature.parameters[keyword].default)
                 given[keyword] = self.wanted[key]
-                at = position_of(keyword, list(self._signature.parameters)[1:], args)
-                self.wanted.note(key, "torch.utils.data.DataLoader", before, self.wanted[key], keyword, at)
+                self.wanted.note_made(key, loading.DataLoader, loader, before, self.wanted[key], keyword, args)
         if draws and not makes_batches:
             given[draws] = self._drawn_otherwise(given[draws])
         if not given.get("num_workers"):

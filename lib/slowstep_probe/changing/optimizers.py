@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 import torch
 
-from slowstep_probe.changing.wanted import Wanted, position_of
+from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.patches import Patches
 
 OPTIM, FOREACH, FUSED = "training_arguments.optim", "optimizer_kwargs.foreach", "optimizer_kwargs.fused"
@@ -58,10 +58,9 @@ class OptimizerArguments:
                     before = bound.arguments.get(keyword, signature.parameters[keyword].default)
                     bound.arguments[keyword] = value
                     if before or value:
-                        at = position_of(keyword, list(signature.parameters)[1:], args)
                         own = f"optimizer_kwargs.{keyword}"
                         key = own if own in self.wanted.values else self._key
-                        self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, keyword, at)
+                        self.wanted.note_made(key, kind, optimizer, before, value, keyword, args)
             original(*bound.args, **bound.kwargs)
 
         return made

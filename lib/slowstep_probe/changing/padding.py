@@ -200,10 +200,11 @@ class TrimPadding:
             patches.around(loading._BaseDataLoaderIter, "__next__", self._next)
 
     def _made(self, _: None, loader: Any, *args: Any, **kwargs: Any) -> None:
-        if self.feeds(here()) and loader.batch_sampler is not None:
+        at = here(loader)
+        if self.feeds(at) and loader.batch_sampler is not None:
             self._loaders.add(loader)
             for key in self._ways:
-                self.wanted.note(key, "torch.utils.data.DataLoader", False, True)
+                self.wanted.note(key, "torch.utils.data.DataLoader", False, True, place=at)
 
     def _iterated(self, iterator: Any, loader: Any) -> None:
         if loader in self._loaders and isinstance(iterator, loading._BaseDataLoaderIter):

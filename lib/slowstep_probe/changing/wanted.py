@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,27 @@ class Wanted:
         if before is not after and before != after:
             at = place or here()
             self.made.append(Made(key, name, shown(before), shown(after), at, argument, position, slot))
+
+    def note_made(
+        self, key: str, kind: type, making: object, before: Any, after: Any, argument: str, args: Sequence[Any]
+    ) -> None:
+        """Note that an argument of `kind.__init__`, given `args`, was changed for an object that is being made.
+
+        Its own class may be a subclass whose `__init__` takes the argument, or hands on what it takes: then the change
+        belongs to the call of that class. Else it can only be made where that class calls `kind`.
+        """
+        own = type(making)
+        names = list(inspect.signature(own.__init__).parameters.values())[1:]
+        name, at = f"{own.__module__}.{own.__qualname__}", here(making)
+        if own.__init__ is kind.__init__:
+            position = position_of(argument, [one.name for one in names], args)
+            self.note(key, name, before, after, argument, position, place=at)
+        elif any(one.name == argument or one.kind is one.VAR_KEYWORD for one in names):
+            by_position = [one.name for one in names if one.kind is one.POSITIONAL_OR_KEYWORD]
+            slot = by_position.index(argument) if argument in by_position else None
+            self.note(key, name, before, after, argument, slot=slot, place=at)
+        else:
+            self.note(key, f"{kind.__module__}.{kind.__qualname__}", before, after, argument)
 
     def note_once(self, key: str, name: str, before: Any, after: Any, place: CodePlace | None = None) -> None:
         """Note a change that is made again and again, the first time."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
 
 from slowstep_probe import devices
+from slowstep_probe.own_time import time
 
 
 class Clock(Protocol):

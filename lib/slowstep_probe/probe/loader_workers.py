@@ -7,11 +7,11 @@ their queue while the first steps of a block are slow, but it can be asked how m
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
 from slowstep_probe.by_identity import reference
+from slowstep_probe.own_time import time
 
 QUEUES_OF = ("_task_info", "_worker_result_queue", "_data_queue", "_workers")
 """The private attributes of PyTorch's iterator over workers that are read here, those of torch 2.6 to 2.13. In a

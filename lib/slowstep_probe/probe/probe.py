@@ -41,7 +41,6 @@ Which process and which thread train (see `children`, `training_thread`):
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -54,6 +53,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Block, Steps, Work
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import ITERATORS, Patches
 from slowstep_probe.probe import batch_work
 from slowstep_probe.probe.batches import Batches

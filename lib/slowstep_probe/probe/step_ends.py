@@ -67,7 +67,7 @@ class StepEnds:
         """Backward passes since a loader was asked or a model was called, either of which can begin a step."""
 
     @property
-    def micro_batches(self) -> int:
+    def passes(self) -> int:
         """The backward passes in an optimizer step: the most that are usual, since an epoch may end in a short one."""
         return _most_usual(self._parts[0]) or self._last[0]
 
@@ -75,6 +75,13 @@ class StepEnds:
     def batches(self) -> int:
         """The batches that an optimizer step takes from a loader: the most that are usual."""
         return _most_usual(self._parts[1]) or self._last[1]
+
+    def accumulated(self, from_loader: bool) -> int:
+        """Return the micro-batches of an optimizer step. Several losses of one batch are none.
+
+        `from_loader` says that training draws from a loader. Else its batches are not known, and each pass has one.
+        """
+        return max(1, min(self.passes, self.batches) if from_loader else self.passes)
 
     @property
     def begun(self) -> bool:

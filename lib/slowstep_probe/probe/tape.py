@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
 from slowstep_probe.measured import PHASES, Block, Steps, Work
+from slowstep_probe.own_time import time
 from slowstep_probe.probe import batch_work
 from slowstep_probe.probe.clock import Clock
 from slowstep_probe.probe.marks import STEP, Mark, phase_names, steps_of

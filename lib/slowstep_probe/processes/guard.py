@@ -17,11 +17,11 @@ import os
 import select
 import signal
 import sys
-import time
 import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
+from slowstep_probe.own_time import time
 from slowstep_probe.plain import to_plain
 from slowstep_probe.processes.log import CappedLog
 from slowstep_probe.processes.memory_watch import MemoryWatch, go_first, most_held

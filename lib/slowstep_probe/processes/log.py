@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from slowstep_probe.plain import shortened
 from slowstep_probe.secret import Cleaner
 
 MIB = 2**20
@@ -98,4 +99,4 @@ def last_line(path: os.PathLike[str]) -> str:
 
 def last_words(output: str) -> str:
     """Return the last line of an output that is not empty, at most 300 characters of it; empty if there is none."""
-    return next((line.strip()[:300] for line in reversed(output.splitlines()) if line.strip()), "")
+    return next((shortened(line.strip(), 300) for line in reversed(output.splitlines()) if line.strip()), "")

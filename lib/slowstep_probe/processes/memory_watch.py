@@ -17,9 +17,9 @@ import contextlib
 import os
 import resource
 import sys
-import time
 from pathlib import Path
 
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.tree import descendants, resident
 
 LIST_SECONDS = 0.5

@@ -20,14 +20,22 @@ class OwnEnd:
 
     def __init__(self, ends: Callable[[int], object]):
         self._ends, self._trains = ends, 0
+        self._has_trained = False
+        """True once the process that trains has done so for a step."""
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
         patches.around(os, "_exit", self._exits)
 
     def trains_here(self) -> None:
-        """Take this process for the one that trains."""
-        self._trains = os.getpid()
+        """Take this process for the one that trains, at a boundary of its steps."""
+        process = os.getpid()
+        self._has_trained, self._trains = process == self._trains, process
+
+    @property
+    def is_copy(self) -> bool:
+        """True in a process that was forked by one which had trained: what it does is none of that one's steps."""
+        return self._has_trained and os.getpid() != self._trains
 
     def _exits(self, original: Callable[[int], Any], status: int) -> None:
         if os.getpid() == self._trains:

@@ -17,12 +17,12 @@ import gc
 import importlib
 import os
 import sys
-import time
 import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from slowstep_probe.plain import from_plain
+from slowstep_probe.own_time import time
+from slowstep_probe.plain import from_plain, shortened
 from slowstep_probe.processes.guard import Order, guard
 from slowstep_probe.processes.tree import PATIENCE, adopt_orphans, descendants, end_descendants, reap_adopted
 from slowstep_probe.processes.wire import Wire
@@ -100,7 +100,7 @@ def preload(modules: Sequence[str]) -> dict[str, Any]:
             try:
                 importlib.import_module(name)
             except BaseException as error:  # the program will meet it too, and says so in its own words
-                failed[name] = f"{type(error).__name__}: {error}"[:300]
+                failed[name] = shortened(f"{type(error).__name__}: {error}", 300)
             if open_devices() - before or _has_device():
                 opened = name
                 break

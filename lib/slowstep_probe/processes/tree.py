@@ -7,8 +7,9 @@ import ctypes
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Collection
+
+from slowstep_probe.own_time import time
 
 PATIENCE = 60.0
 """Seconds after which a process that can't be killed (it waits in the kernel for a device) is left alone."""

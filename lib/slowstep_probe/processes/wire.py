@@ -9,10 +9,11 @@ import contextlib
 import os
 import select
 import socket
-import time
 from collections.abc import Sequence
 from json import dumps, loads
 from typing import Any
+
+from slowstep_probe.own_time import time
 
 PORTION = 2**16
 MOST_DESCRIPTORS = 4

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.rank import Rank
 from slowstep_probe.ranks.standing import RankState

@@ -10,10 +10,10 @@ import os
 import select
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.processes.wire import Wire, pair
 from slowstep_probe.ranks.far import FarNode, FarRank, FarWire

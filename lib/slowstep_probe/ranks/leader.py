@@ -11,7 +11,6 @@ import math
 import os
 import signal
 import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from slowstep_probe.measured import Status
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks import joined
 from slowstep_probe.ranks.failures import culprit, gone

@@ -7,9 +7,9 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping
 
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.ranks.rank import ADDRESS, Rank
 

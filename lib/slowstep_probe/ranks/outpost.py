@@ -9,9 +9,9 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from typing import Any, NoReturn
 
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.fork import RankProcess, Ranks
 from slowstep_probe.ranks.whereabouts import ask_where

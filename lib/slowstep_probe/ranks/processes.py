@@ -12,13 +12,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import is_started, kind_of
 

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import Around, Patches
 from slowstep_probe.ranks.processes import Ranks, Started, missing, ranks_of
 

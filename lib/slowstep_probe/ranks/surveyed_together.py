@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.failures import LOST, is_broken
 from slowstep_probe.ranks.far import FarWire

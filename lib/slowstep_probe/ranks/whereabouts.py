@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Sequence
 
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.wire import Wire, wait
 from slowstep_probe.ranks.fork import RankProcess, Ranks
 from slowstep_probe.ranks.standing import RankState, waits_for_others

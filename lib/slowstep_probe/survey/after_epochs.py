@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch.utils.data.dataloader as loading
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import ITERATORS, Patches
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-import time
+
+from slowstep_probe.own_time import time
 
 
 class CollectorTime:

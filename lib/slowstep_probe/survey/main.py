@@ -7,11 +7,11 @@ that the order names.
 from __future__ import annotations
 
 import os
-import time
 import traceback
 from json import dumps, loads
 from typing import Any
 
+from slowstep_probe.own_time import time
 from slowstep_probe.survey.watched import Watched
 
 

@@ -34,7 +34,7 @@ def seen_training(
         "step_seconds": block.step_seconds,
         "phases": block.phases,
         "work": asdict(_work(probe, block)),
-        "micro_batches": probe.steps.micro_batches,
+        "passes": probe.steps.passes,
         "batches": probe.steps.batches,
         "updates": updates,
         "device": probe.device,

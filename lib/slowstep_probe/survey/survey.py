@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,6 +24,7 @@ from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import length_of, looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, sampler_of
+from slowstep_probe.own_time import time
 from slowstep_probe.parsed_words import as_written, of_the_command
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
@@ -38,6 +38,9 @@ from slowstep_probe.weights.built_once import watch
 
 MOST = 200
 """The most objects that are noted of a kind; a program that makes more makes them in a loop."""
+
+AGAIN = "loader_again"
+"""The kind of a loader that a library makes of one of the program's."""
 
 LOADER: dict[str, Callable[[Any], Any]] = {
     "dataset": lambda loader: _name(type(loader.dataset)),
@@ -85,6 +88,8 @@ class Survey:
         self._outside = Outside(lambda words: self.note("started", words, {}))
         self._loaders: dict[int, Constructed] = {}
         """The loaders that were noted, by their `identity`."""
+        self._remade: dict[int, Constructed] = {}
+        """The loaders that a library made of one of the program's, by their `identity`, with that one."""
         self.data_sets = DataSets(self.trained)
         self._optimizers: list[tuple[Constructed, weakref.ref[Any]]] = []
         """The optimizers that were noted. What they update may have no size before the first forward pass."""
@@ -146,7 +151,7 @@ class Survey:
 
     def number_of(self, loader: Any) -> int | None:
         """Return the number of a loader among those that were noted; None if it was not."""
-        noted = self._loaders.get(identity(loader))
+        noted = self._remade.get(identity(loader)) or self._loaders.get(identity(loader))
         loaders = [one for one in self.constructed if one.kind == "loader"]
         return next((i for i, one in enumerate(loaders) if one is noted), None)
 
@@ -226,9 +231,12 @@ class Survey:
 
     # -- what is noted --
 
-    def note(self, kind: str, name: str, values: Mapping[str, Any]) -> Constructed | None:
-        """Note an object or a call, at the nearest place of the user's code; None if there are too many of its kind."""
-        place = here()
+    def note(self, kind: str, name: str, values: Mapping[str, Any], making: object = None) -> Constructed | None:
+        """Note an object or a call, at the nearest place of the user's code; None if there are too many of its kind.
+
+        `making` is the object, where it is being made.
+        """
+        place = here(making)
         plain = {key: shown(value) for key, value in without_secrets(values).items()}
         for one in self.constructed:
             if (one.kind, one.name, one.place, one.values) == (kind, name, place, plain):
@@ -243,16 +251,36 @@ class Survey:
         """Make what notes the objects of a class, each with its values."""
 
         def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
-            noted = self.note(kind, _name(type(one)), looking(values)(one) or {})
+            told = looking(values)(one) or {}
+            first = self._made_by_the_program(one, told) if kind == "loader" else None
+            noted = self.note(AGAIN if first else kind, _name(type(one)), told, one)
             if noted is None:
                 return
             if kind == "loader":
-                self.data_sets.note(one)
                 self._loaders[identity(one)] = noted
+                if first:
+                    self._remade[identity(one)] = first
             elif kind == "optimizer":
                 self._optimizers.append((noted, weakref.ref(one)))
 
         return made
+
+    def _made_by_the_program(self, loader: Any, values: Mapping[str, Any]) -> Constructed | None:
+        """Return the loader of which a library makes another one, as accelerate does of each that it prepares.
+
+        It goes over the same data in the same batches, and the program has made it itself.
+        """
+        self.data_sets.note(loader)
+        data, of_loader = identity(loader.dataset), self.data_sets.of_loader
+        if not here(loader).through:
+            return None
+        alike = [
+            noted
+            for other, noted in self._loaders.items()
+            if of_loader.get(other) == data and noted.kind == "loader" and noted.place.file and not noted.place.through
+        ]
+        same = ("batch_size", "num_workers")
+        return next((one for one in reversed(alike) if all(one.values.get(k) == values.get(k) for k in same)), None)
 
     def _called(self, kind: str, name: str, key: str = "") -> Callable[..., None]:
         """Make what notes the calls of a function; `key` is the canonical key that it sets, if it sets one."""
@@ -284,7 +312,7 @@ class Survey:
             def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
                 given = signature.bind_partial(one, *args, **kwargs).arguments
                 values = {k: v for k, v in given.items() if isinstance(v, (int, float, str, bool, list, tuple))}
-                self.note(kind, _name(type(one)), values)
+                self.note(kind, _name(type(one)), values, one)
 
             self._patches.look(owner, "__init__", made)
 

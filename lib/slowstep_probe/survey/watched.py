@@ -10,13 +10,14 @@ import os
 import shlex
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Mapping
 from json import dumps, loads
 from types import FrameType
 from typing import Any, NoReturn
 
+from slowstep_probe.own_time import time
+from slowstep_probe.plain import shortened
 from slowstep_probe.secret import hidden
 from slowstep_probe.survey.collector_time import CollectorTime
 
@@ -93,7 +94,8 @@ class Watched:
 
     def _exits(self, status: int) -> None:
         self.failed = status != 0 and not self.beyond_epoch
-        self.tell(f"it called os._exit({status})")
+        where = "" if os.getpid() == self._process else " in the process that trains, which it had forked"
+        self.tell(f"it called os._exit({status}){where}")
 
     def _runs_another(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "os.exec" or os.getpid() != self._process:
@@ -110,6 +112,8 @@ class Watched:
 
     def at_step_boundary(self) -> None:
         """Count a step; called by the probe between the steps."""
+        if self._own_end.is_copy:
+            return
         self.boundaries += 1
         self._own_end.trains_here()
         self.epoch_steps.step_ended(self.probe, self.survey)
@@ -197,7 +201,7 @@ class Watched:
                 training = self._training()
             except Exception as error:  # a program's object that answers in an unheard-of way
                 traceback.print_exc()
-                ended = f"what was seen of it can't be told: {type(error).__name__}: {error}"[:500]
+                ended = shortened(f"what was seen of it can't be told: {type(error).__name__}: {error}", 500)
         found = self.survey.told() | {
             "ended": ended,
             "failed": self.failed,

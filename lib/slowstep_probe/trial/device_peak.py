@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
+from slowstep_probe.own_time import time
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.trial.messages import Answer, encoded
 

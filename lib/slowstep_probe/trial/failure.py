@@ -18,6 +18,7 @@ import torch
 from slowstep_probe import full_memory
 from slowstep_probe.measured import Memory, Status
 from slowstep_probe.places import from_here, raised_at
+from slowstep_probe.plain import shortened
 from slowstep_probe.secret import cleaned
 from slowstep_probe.trial.messages import Failed
 from slowstep_probe.trial.told import NotTestable
@@ -61,8 +62,11 @@ SIGNAL_TEXTS = {signal.SIGKILL: "Killed", signal.SIGBUS: "Bus error"}
 WORKER_SECONDS = 1.0
 """The most seconds from a broken connection until the end of the worker is known."""
 
+GOES_ON = re.compile(r"[\w,]$")
+"""The end of a line that a line in small letters goes on from: no full stop stands there."""
+
 LONGEST = 500
-"""The most characters of a reason."""
+"""About the most characters of a reason."""
 
 WRAPPED = re.compile(r"Caught \w+ (?:in|on) (?P<where>[^\n]*?)\.\s*\nOriginal Traceback", re.DOTALL)
 FRAME = re.compile(r'^ +File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<function>.*)$', re.MULTILINE)
@@ -197,17 +201,12 @@ def _of_worker(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return the first line of `text`, and the next one after a colon, cut at `LONGEST` characters.
-
-    A sentence that goes on in the next line ends in "…" here.
-    """
+    """Return the first line of `text`, with those that a colon announces and those that end its sentence."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     said = lines.pop(0)
-    while said.endswith(":") and lines:
+    while lines and (said.endswith(":") or (GOES_ON.search(said) and lines[0][:1].islower())):
         said = f"{said} {lines.pop(0)}"
-    said = _plain(said)
-    cut_off = len(said) > LONGEST or (lines and said[-1:].isalpha() and lines[0][0].islower())
-    return f"{said[: LONGEST - 2]} …" if cut_off else said
+    return shortened(_plain(said), LONGEST)
 
 
 def _plain(text: str) -> str:

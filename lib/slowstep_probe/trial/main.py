@@ -9,10 +9,10 @@ from __future__ import annotations
 import faulthandler
 import signal
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
+from slowstep_probe.own_time import time
 from slowstep_probe.plain import from_plain
 from slowstep_probe.processes.own_signals import keep_signals
 from slowstep_probe.processes.protection import protect, unprotected

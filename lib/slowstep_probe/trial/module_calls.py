@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import time
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from slowstep_probe.own_time import time
 from slowstep_probe.probe.graphs import any_made
 from slowstep_probe.trial.call_flops import call_flops
 from slowstep_probe.trial.loops import Product, Repeated, time_within

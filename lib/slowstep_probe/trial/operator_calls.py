@@ -21,7 +21,6 @@ import itertools
 import os
 import re
 import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from slowstep_probe.looks import looking
+from slowstep_probe.own_time import time
 from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
 from slowstep_probe.trial.stacks import OwnLine, own_lines
 

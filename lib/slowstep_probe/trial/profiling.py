@@ -6,7 +6,6 @@ The profiler slows what it looks at, so a profiled trial is ended afterwards, an
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,6 +14,7 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from slowstep_probe.own_time import time
 from slowstep_probe.probe.clock import Clock
 from slowstep_probe.probe.graphs import any_made
 from slowstep_probe.profiled import ProfileRecord

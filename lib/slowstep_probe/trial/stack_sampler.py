@@ -11,10 +11,10 @@ import random
 import signal
 import sys
 import threading
-import time
 from contextlib import suppress
 from types import FrameType
 
+from slowstep_probe.own_time import time
 from slowstep_probe.probe.graphs import any_made
 from slowstep_probe.trial.thread_timer import ThreadTimer
 

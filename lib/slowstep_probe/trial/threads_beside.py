@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+from slowstep_probe.own_time import time
 from slowstep_probe.places import PROBE
 from slowstep_probe.trial.stacks import Function, stack
 

@@ -10,7 +10,6 @@ trains: a phase that trains nothing takes time from the moment at which the devi
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ import torch
 
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import TRAINS
+from slowstep_probe.own_time import time
 from slowstep_probe.profiled import Place
 from slowstep_probe.trial.stack_sampler import StackSampler
 from slowstep_probe.trial.stacks import (

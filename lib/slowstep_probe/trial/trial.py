@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +27,7 @@ from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import Status
 from slowstep_probe.observed import observed
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe.clock import device_of
 from slowstep_probe.probe.graphs import recompilations
@@ -167,6 +167,8 @@ class Trial:
 
     def at_step_boundary(self) -> None:
         """Count the step that has ended. If it completes what was asked for, send that and wait for a request."""
+        if self.own_end.is_copy:
+            return
         try:
             self._at_step_boundary()
         except Exception as error:
@@ -193,6 +195,7 @@ class Trial:
         if not self.ready:
             self._be_ready()
         else:
+            self.own_end.trains_here()
             if self.profiling:
                 self.profiling[0].step_ends()
             if self.looking:

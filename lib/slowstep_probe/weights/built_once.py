@@ -16,7 +16,6 @@ import fcntl
 import mmap
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import torch
 
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.own_time import time
 from slowstep_probe.patches import Patches
 from slowstep_probe.trial.told import told
 from slowstep_probe.weights import arena, calls

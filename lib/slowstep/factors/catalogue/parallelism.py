@@ -37,8 +37,8 @@ MEANING_OF_HOOK = {
 }
 
 together = only_if(lambda run: int(run["processes"] or 1) > 1, "the run trains in one process")
-at_once = only_if(lambda run: int(run["gradient_accumulation_steps"] or 1) == 1, "a step has several micro-batches")
-accumulates = only_if(lambda run: int(run["gradient_accumulation_steps"] or 1) > 1, "a step has one micro-batch")
+at_once = only_if(lambda run: run.backward_passes == 1, "a step has several backward passes")
+accumulates = only_if(lambda run: run.backward_passes > 1, "a step has one backward pass")
 
 
 def _exchanges(value: Any, run: Run, machine: Machine) -> str | None:

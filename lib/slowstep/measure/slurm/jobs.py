@@ -15,6 +15,7 @@ from typing import Any
 from slowstep.measure.slurm.server import Server
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.slurm import Slurm
+from slowstep_probe.plain import shortened
 
 ENDED_STATES = frozenset(
     ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "REVOKED")
@@ -142,7 +143,7 @@ def _parameters(slurm: Slurm, name: str) -> dict[str, Any]:
 def words_of_sbatch(text: str) -> str:
     """Return what sbatch said, without its name before each line."""
     lines = [line.split("error:", 1)[1].strip() for line in text.splitlines() if "sbatch: error:" in line]
-    return "; ".join(dict.fromkeys(lines)) or " ".join(text.split())[:300]
+    return "; ".join(dict.fromkeys(lines)) or shortened(" ".join(text.split()), 300)
 
 
 def _local(job: Any) -> JobState:

@@ -1,0 +1,46 @@
+"""The reason of a failure is told in whole sentences, or in whole words where one has no end."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowstep_probe.plain import shortened
+from slowstep_probe.trial.failure import raised
+
+UNUSED = (
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that "
+    "your module has parameters that were not used in producing loss. You can enable unused parameter detection by "
+    "passing the keyword argument `find_unused_parameters=True` to `torch.nn.parallel.DistributedDataParallel`, and by "
+    "\nmaking sure all `forward` function outputs participate in calculating loss. \nIf you already have done the "
+    "above, then the distributed data parallel module wasn't able to locate the output tensors in the return value."
+)
+"""What PyTorch says of weights that a step did not use, where its lines end in the middle of sentences."""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (UNUSED, "RuntimeError: " + UNUSED.partition(" \nIf")[0].replace("\n", "")),
+        ("shapes differ:\n(2, 3)\n\nmore", "RuntimeError: shapes differ: (2, 3)"),
+        ("CUDA error\nCompile with TORCH_USE_CUDA_DSA", "RuntimeError: CUDA error"),
+        ("it can't be read.\nas was said", "RuntimeError: it can't be read."),
+        ("", "RuntimeError"),
+    ],
+)
+def test_a_reason_ends_where_a_sentence_does(text: str, told: str) -> None:
+    error = RuntimeError(text)
+
+    assert told == raised(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("short", "short"),
+        ("One is here. Two is there. Three is nowhere.", "One is here. Two is there."),
+        ("no end of it is to be seen anywhere at all", "no end of it is to be seen …"),
+        ("x" * 40, "x" * 30 + " …"),
+    ],
+)
+def test_a_text_is_cut_between_sentences_or_words(text: str, told: str) -> None:
+    assert told == shortened(text, 30)
