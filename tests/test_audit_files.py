@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit.read import Unreadable, progress_bars, read_file
+from slowstep.audit.read.cells import DIVIDER
 from slowstep.audit.read.tables import table_rows
+from slowstep.audit.read.text_files import LOG_LINE
 from slowstep.audit.unreadable_files import without_refused_files
 from slowstep.cli.main import main
 from slowstep.settings import load
@@ -139,3 +141,38 @@ def test_claims_are_told_before_anything_heavy_is_loaded() -> None:
     heavy = {"torch", "transformers", "plotly", "pandas", "scipy", "numpy", "nbformat", "nbclient", "jupyter_client"}
 
     assert set() == heavy & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", ["table.csv", "train.log", "page.md", "state.json"])
+def test_a_pipe_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    """A report of somebody else may name one, which nothing is ever written to."""
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(Unreadable, match="is a folder, a pipe or a device; name a file"):
+        read_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.log", "page.md", "state.json", "page.html", "page.ipynb"])
+def test_a_file_that_would_fill_the_memory_is_refused(name: str, tmp_path: Path) -> None:
+    """What is read as a whole is bounded; its size and what to do are told."""
+    path = tmp_path / name
+    path.write_text("step\ttime\n" + "1\t2\n" * 20000)
+    os.truncate(path, 2**36)
+    with pytest.raises(Unreadable, match=r"has 65536 MiB, and 256 MiB at most are read; keep the part"):
+        read_file(path)
+
+
+def test_a_long_line_is_looked_at_once() -> None:
+    """No pattern begins anew at each digit of a long number, or at each blank before a word."""
+    assert LOG_LINE.search("1" * 2**20) is None
+    assert LOG_LINE.search("Epoch 1: 120/2000 [00:01") is not None
+    assert DIVIDER.match(" " * 2**20 + "x|") is None
+    assert DIVIDER.match("| - |" + " " * 2**20 + "x") is None
+    assert DIVIDER.match("  | :---: | -- |  ") is not None
+
+
+@pytest.mark.parametrize("sign", ["(", "[", "1", "a "])
+def test_a_cell_of_any_length_is_read_at_once(sign: str, tmp_path: Path) -> None:
+    """A name of a column has a few characters, and what is longer is looked at by its beginning."""
+    (tmp_path / "table.csv").write_text(f"{sign * 2**16},s/it\n8,1.2\n16,2.4\n")
+
+    assert ["1.2", "2.4"] == [row["figures"]["seconds_per_step"] for row in read_file(tmp_path / "table.csv")]

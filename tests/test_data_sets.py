@@ -180,6 +180,20 @@ CASES = {
         True,
         True,
     ),
+    "a cache of items": ({"BEGIN": "self.kept = {}", "EACH": "self.kept.setdefault(i, self.rows[i])"}, False, True),
+    "a cache with a place for each item": (
+        {"BEGIN": "self.kept = [None] * 32", "EACH": "self.kept[i] = self.rows[i]"},
+        False,
+        True,
+    ),
+    "a cache of a function": (
+        {"BEGIN": "import functools; global READ; READ = functools.cache(lambda i: i)", "EACH": "READ(i)"},
+        False,
+        True,
+    ),
+    "a cache of files": ({"BEGIN": "self.kept = {}", "EACH": "self.kept[i] = io.BytesIO()"}, True, True),
+    "a history": ({"BEGIN": "self.list = []", "EACH": "self.list.append(i)"}, True, True),
+    "a table of a few keys": ({"BEGIN": "self.kept = {}", "EACH": "self.kept[i % 4] = i"}, True, True),
     "changed within epochs": ({"WITHIN": "data.level = step"}, False, False),
 }
 

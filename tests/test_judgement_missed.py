@@ -88,6 +88,32 @@ def test_a_small_gain_of_one_launch_is_not_yet_one(
 
 
 @pytest.mark.parametrize(
+    ("given", "outcome"),
+    [
+        ({"0": 64.0}, Outcome.SUPPORTED),
+        ({"0": 62.0, "1": 0.5}, Outcome.SUPPORTED),  # one argument has all of the batch
+        ({"0": 45.0}, Outcome.SUPPORTED),  # neighbours in a graph are shared by more samples
+        ({"0": 16.0}, Outcome.INCONCLUSIVE),
+        ({"x": 16.0}, Outcome.SUPPORTED),  # it is called otherwise, which shows nothing
+        ({}, Outcome.SUPPORTED),
+        ("other", Outcome.SUPPORTED),
+    ],
+)
+def test_samples_that_the_model_never_sees_are_no_gain(batch: Contrast, given: object, outcome: Outcome) -> None:
+    """A program that cuts larger batches to what it has room for trains on a part of them, though all are loaded."""
+    before = {"per_device_train_batch_size": 2, "numbers_of_sample": {"0": 64.0, "1": 2.0}}
+    after = {"per_device_train_batch_size": 8, "numbers_of_sample": given}
+    measured = record(pairs(around(2.5)), observed=after)
+    measured = replace(measured, baseline=replace(measured.baseline, observed=before))
+    verdict = judged(batch, measured)
+
+    assert verdict.outcome is outcome
+    assert (outcome is Outcome.INCONCLUSIVE) == (
+        "8 samples in place of 2, and the model is called with 0.25 times as many numbers for each" in verdict.reason
+    )
+
+
+@pytest.mark.parametrize(
     ("seen", "settled", "outcome"),
     [
         ({"recompilations": 3}, True, Outcome.INCONCLUSIVE),

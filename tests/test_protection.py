@@ -248,3 +248,15 @@ def test_a_trial_may_have_its_own_files_in_memory(tmp_path: Path) -> None:
         assert outside.read_text() == "of the user"
     finally:
         shutil.rmtree(folder)
+
+
+def test_bytecode_of_the_kit_is_no_file_of_the_program(tmp_path: Path) -> None:
+    """An interpreter that ignores the environment keeps it; what else is written beside it is told."""
+    package = Path(protection.OWN)
+    (tmp_path / package.name / "__pycache__").mkdir(parents=True)
+    for name in (f"{package.name}/__pycache__/a.pyc", "result.txt"):
+        (tmp_path / name).touch()
+    found = protection.Protection(str(tmp_path))
+    found.over = {str(package.parent): str(tmp_path)}
+
+    assert [str(package.parent / "result.txt")] == found.written()

@@ -28,7 +28,7 @@ from slowstep.report.tables import settings_table
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.run import training_defaults
 from slowstep_probe.processes.log import CappedLog
-from slowstep_probe.secret import cleaned, hidden, is_secret, know, masked, secrets_of, without_secrets
+from slowstep_probe.secret import cleaned, hidden, is_secret, know, masked, secrets_of, shown_value, without_secrets
 from slowstep_probe.survey.early_environment import mattering
 from slowstep_probe.trial.failure import raised
 
@@ -179,6 +179,23 @@ def test_what_a_command_says_in_confidence_is_known(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("slowstep_probe.secret.OF_COMMAND", set())
     know(found)
     assert "key ***" == cleaned("key sk-12345678")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ('{"api_key": "x1y2z3", "lr": [1, {"password": "p"}]}', '{"api_key": "***", "lr": [1, {"password": "***"}]}'),
+        ("{'hf_token': 'x1y2z3', 'lr': 1e-4}", '{"hf_token": "***", "lr": 0.0001}'),
+        ("{'lr': 1e-4}", "{'lr': 1e-4}"),
+        ("[1, 2", "[1, 2"),
+        ("[" * 5000 + "]" * 5000, None),
+    ],
+)
+def test_a_mapping_within_a_value_is_looked_into(value: str, shown: str | None) -> None:
+    """A whole configuration may be given as one word; what is nested without end ends nothing."""
+    found = [shown_value(value), *hidden(["--config", value])[1:], hidden([f"--config={value}"])[0]]
+
+    assert shown is None or [shown, shown, f"--config={shown}"] == found
 
 
 def test_a_number_may_be_a_count() -> None:

@@ -32,6 +32,8 @@ def observed(probe: Probe) -> dict[str, Any]:
         found["device"] = probe.device
     if probe.loader is not None:
         found |= looking(_loader_facts)(probe.loader, probe) or {}
+    if given := probe.inputs.of_a_sample():
+        found["numbers_of_sample"] = given
     if probe.optimizer is not None:
         found |= looking(optimizer_facts)(probe.optimizer) or {}
     if probe.models or probe.compiled:  # a loss that is called beside the model is compiled or not as well

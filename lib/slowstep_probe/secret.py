@@ -5,7 +5,9 @@ A record that must hold one, since it says how to train, can be read by its owne
 
 from __future__ import annotations
 
+import ast
 import functools
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -118,9 +120,29 @@ def cleaned(text: str) -> str:
 def shown_value(value: str) -> str:
     """Return a value that is no secret by its name, with `***` in place of the secrets in it.
 
-    Words that say that one follows may mean anything in it.
+    Words that say that one follows may mean anything in it. But it may be a mapping, in which each value has a name.
     """
+    before, held = _nested_in(value)
+    try:
+        if held is not None and (shown := masked("", held)) != held:
+            return before + json.dumps(shown, ensure_ascii=False, default=str)
+    except RecursionError:
+        return before + HIDDEN
     return _without(_known(), IN_VALUES, value, str)
+
+
+def _nested_in(value: str) -> tuple[str, Any]:
+    """Return the mapping or the list that a value is, as JSON or in Python's words, and the option before it, if any.
+
+    None in place of what is neither.
+    """
+    found = re.fullmatch(r"(-{0,2}[\w.-]*=)?(\s{0,9}[\[{].{0,20000}[\]}]\s{0,9})", value, re.DOTALL)
+    for read in (json.loads, ast.literal_eval) if found else ():
+        try:
+            return found[1] or "", read(found[2].strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    return "", None
 
 
 def know(secrets: Sequence[str]) -> None:

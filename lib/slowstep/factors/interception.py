@@ -69,6 +69,12 @@ def _not_for_workers(key: str, value: Any, run: Run) -> str | None:
             f"its data set counts in {name} while it makes batches, and each worker would count in a copy of its own, "
             "anew in each epoch; a multiprocessing.Value is shared by all"
         )
+    if first and (name := run["kept_by_data_set"]):
+        return (
+            f"its data set keeps what it has read ({name}), for later epochs to find: each worker would keep items of "
+            "its own, and lose them as an epoch ends. They may pay in the first epoch alone; keep items in files, or "
+            "read them all before training, where workers find them"
+        )
     if first and (name := run["trained_in_data_set"]):
         return f"its data set holds a model that is trained ({name}), and workers would have copies that nobody trains"
     if first and (name := run["changed_in_sampler"]):

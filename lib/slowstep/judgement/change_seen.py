@@ -9,6 +9,9 @@ from slowstep.records import ComparisonRecord
 from slowstep_probe.changing.intervention import given_name
 from slowstep_probe.measured import WHY_NOT
 
+MEASURED = ("changes", "recompilations", "draws", "garbage_collection_share", "numbers_of_sample")
+"""The facts in which two launches of one program may differ."""
+
 
 def planned_lines(contrast: Contrast) -> list[str]:
     """Return the change as it is to be made in a command's program; nothing for a described run."""
@@ -68,6 +71,6 @@ def missing_change(contrast: Contrast, record: ComparisonRecord) -> str | None:
 def _differ(contrast: Contrast, record: ComparisonRecord) -> bool:
     """Return whether a fact of both arms that nobody asked for differs, so that something took effect."""
     before, after = record.baseline.observed, record.treatment.observed
-    asked = {*contrast.expects, "changes", "recompilations", "draws", "garbage_collection_share", UNLIKE}
+    asked = {*contrast.expects, *MEASURED, UNLIKE}
     both = [name for name in before.keys() & after.keys() - asked if not given_name(name)]
     return any(before[name] != after[name] for name in both)

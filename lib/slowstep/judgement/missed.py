@@ -24,6 +24,13 @@ from slowstep.records import PHASES, Block, ComparisonRecord
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import phase_named
 
+GIVEN = "numbers_of_sample"
+"""The fact that holds the numbers which the model is called with for each sample, by argument."""
+
+PART_OF_BATCH = 0.6
+"""The share of the numbers for each sample that a model is still called with, up to which a program with larger batches
+is taken to train on a part of them. Batches of neighbours in a graph share more of these the larger they are."""
+
 OF_LENGTH = {*DATA} - {"cached_batches"}
 """The facts that decide how long batches are."""
 
@@ -68,7 +75,8 @@ def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
 
 def missed_for_supporting(compared: Compared, known: KnownOfRun) -> str:
     """Return why these pairs do not support the change, though their interval does; an empty text if they do."""
-    missed = _missed_in_any_case(compared, known) or _stalls_added(compared) or _of_one_launch(compared)
+    missed = _missed_in_any_case(compared, known) or _part_of_batch(compared.record)
+    missed = missed or _stalls_added(compared) or _of_one_launch(compared)
     if compared.contrast.meaning is Meaning.DIAGNOSTIC:  # a limit that may lie higher
         return missed or _missed_in_memory(compared, known.reads)
     return missed
@@ -127,6 +135,29 @@ def _unlike_samples(compared: Compared) -> str:
         f"the arms met samples of unlike lengths ({before:.0f} and {after:.0f} useful tokens each), and by samples the "
         f"change is {percent(by_samples.ratio)}: what it is over an epoch, these blocks don't tell"
     )
+
+
+def _part_of_batch(record: ComparisonRecord) -> str:
+    """Return that the program trains on a part of its larger batches, as far as its calls show; empty if it does not.
+
+    It may cut what a buffer of its own has no room for. Some argument of the model grows with whole batches.
+    """
+    before, after = record.baseline.observed, record.treatment.observed
+    small, large = (one.get("per_device_train_batch_size") for one in (before, after))
+    given, still = (_positive(one.get(GIVEN)) for one in (before, after))
+    kept = max((still[name] / given[name] for name in given.keys() & still.keys()), default=1.0)
+    if not (isinstance(small, int) and isinstance(large, int) and small < large and kept <= PART_OF_BATCH):
+        return ""
+    return (
+        f"batches have {large} samples in place of {small}, and the model is called with {kept:.2g} times as many "
+        "numbers for each: the program may train on a part of them, and all are counted"
+    )
+
+
+def _positive(numbers: object) -> dict[str, float]:
+    """Return the positive numbers of a mapping, which a record of somebody else may hold otherwise."""
+    each = numbers.items() if isinstance(numbers, dict) else ()
+    return {name: value for name, value in each if isinstance(value, int | float) and value > 0}
 
 
 def _differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:

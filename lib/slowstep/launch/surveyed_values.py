@@ -51,6 +51,7 @@ OF_DATA_SET = (
     "opened_by_data_set",
     "drawn_by_data_set",
     "counted_by_data_set",
+    "kept_by_data_set",
     "trained_in_data_set",
     "changed_in_sampler",
     "changed_within_epochs",

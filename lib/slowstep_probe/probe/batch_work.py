@@ -136,7 +136,7 @@ def _drawn(batch: Any, drawn: Examples | None) -> int:
     """
     if drawn is None or not drawn.at_most or drawn.number in _lengths(batch):
         return drawn.number if drawn else 0
-    firsts = {tensor.shape[0] for tensor in _tensors(batch) if tensor.dim()}
+    firsts = {tensor.shape[0] for tensor in tensors(batch) if tensor.dim()}
     agreed = _unstacked(batch) or (firsts.pop() if len(firsts) == 1 else 0)
     return agreed if 1 < agreed < drawn.number else drawn.number
 
@@ -149,12 +149,12 @@ def _lengths(batch: Any) -> set[int]:
     return own.union(*map(_lengths, _items(batch)))
 
 
-def _tensors(batch: Any) -> Iterator[torch.Tensor]:
+def tensors(batch: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors of a nest."""
     if isinstance(batch, torch.Tensor):
         yield batch
     for item in _items(batch):
-        yield from _tensors(item)
+        yield from tensors(item)
 
 
 def _first_dimension(batch: Any) -> int:

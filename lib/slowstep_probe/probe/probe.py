@@ -59,6 +59,7 @@ from slowstep_probe.probe import batch_work
 from slowstep_probe.probe.batches import Batches
 from slowstep_probe.probe.clock import Clock, HostClock
 from slowstep_probe.probe.loader_workers import Workers
+from slowstep_probe.probe.model_inputs import ModelInputs
 from slowstep_probe.probe.modes import Modes
 from slowstep_probe.probe.optimizer_calls import OptimizerCalls
 from slowstep_probe.probe.outermost import Outermost
@@ -92,7 +93,7 @@ class Probe:
         """
         self.at_step_boundary = at_step_boundary
         self.together, self.meets_after = together, meets_after
-        self.fetched = Batches(epoch_of_longest)
+        self.fetched, self.inputs = Batches(epoch_of_longest), ModelInputs()
         self.tape = Tape(clock or HostClock(), self.fetched.training)
         self.phases = Phases(self.tape)
         self.steps = StepEnds()
@@ -484,6 +485,7 @@ class Probe:
         no_loader = not self.fetched.training or (self.steps.asks_no_loader and not self._fed_beside)
         if done is not None:
             self.steps.batch_taken()
+            self.inputs.add(done.samples, args, kwargs)
             self._tells_later = not done.samples
             if not done.samples:  # it becomes tensors after the loader has given it, maybe part by part
                 done = replace(done, samples=(_count_inputs(args, kwargs, module) or done).samples)

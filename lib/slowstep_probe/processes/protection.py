@@ -56,6 +56,9 @@ GLIBC = (2, 34)
 a tmpfs, which an overlay is not (its sysdeps/unix/sysv/linux/shm-directory.c)."""
 
 
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of this package."""
+
 LARGEST_COPY = 2**30
 """The bytes of the largest file that is copied, if it is a mount of its own. A larger one may only be read."""
 
@@ -89,7 +92,8 @@ class Protection:
     def written(self) -> list[str]:
         """Return the files that were written, by the paths at which they seem to lie.
 
-        The sockets by which Python's own processes pass tensors to each other are none of the program's.
+        The sockets by which Python's own processes pass tensors to each other are none of the program's, and neither
+        is the bytecode of the kit's own modules, which an interpreter may keep whatever it is told (`python -I`).
         """
         found = []
         for target, upper in self.over.items():
@@ -97,7 +101,7 @@ class Protection:
                 folders[:] = [name for name in folders if not name.startswith(SOCKETS)]
                 found += [os.path.normpath(os.path.join(target, os.path.relpath(parent, upper), f)) for f in files]
         found += [path for path, (copy, changed) in self.copies.items() if os.stat(copy).st_mtime_ns != changed]
-        return sorted(found)
+        return sorted(path for path in found if not _below(path, OWN))
 
 
 def protect(folder: str, writable: Sequence[str]) -> Protection:

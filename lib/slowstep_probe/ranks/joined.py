@@ -9,7 +9,7 @@ from slowstep_probe.measured import WHERE_RANKS_WAIT, Memory, OfRank, Steps
 from slowstep_probe.probe import batch_work
 from slowstep_probe.trial.messages import BlockDone, Observed, PeriodicEventDone, Ready
 
-OWN = frozenset({"draws", "changes", "rank", "node"})
+OWN = frozenset({"draws", "changes", "rank", "node", "numbers_of_sample"})
 """Facts in which ranks may differ."""
 
 

@@ -15,6 +15,7 @@ import torch.utils.data.dataloader as loading
 from slowstep_probe.by_identity import ByIdentity, identity, reference
 from slowstep_probe.data_sets.changes import ChangesBetween, own_sampler
 from slowstep_probe.data_sets.held import innermost
+from slowstep_probe.data_sets.kept import KeptItems
 from slowstep_probe.data_sets.open_files import opened
 from slowstep_probe.data_sets.own_counts import OwnCounts, trained_within
 from slowstep_probe.data_sets.own_draws import OwnDraws
@@ -33,13 +34,13 @@ class DataSets:
         self._asked_worker = mmap.mmap(-1, 1)
         """A byte that loader workers share: 1 once something has asked which worker it runs in."""
         self._changes = ChangesBetween()
-        self._draws, self._counts = OwnDraws(), OwnCounts()
+        self._draws, self._counts, self._kept = OwnDraws(), OwnCounts(), KeptItems()
         self._sampling = ChangesBetween(numbers=False)
         """What the program changes in samplers of its own."""
         self._samplers: ByIdentity[Callable[[], Any]] = ByIdentity()
         """Such a sampler as long as it lives, by the data set whose batches it chooses."""
         self._places = SharedPlaces()
-        noted = (self._changes, self._draws, self._counts, self._places)
+        noted = (self._changes, self._draws, self._counts, self._kept, self._places)
         self._before = [looking(one.asked) for one in noted]
         self._afterwards = [looking(one.made) for one in reversed(noted)]
         self._opened: ByIdentity[str] = ByIdentity()
@@ -82,6 +83,7 @@ class DataSets:
             "opened_by_data_set": (self._opened.get(data) or self._places.found.get(data, "")) if alike else "",
             "drawn_by_data_set": self._draws.found.get(data, "") if alike else "",
             "counted_by_data_set": self._counts.found.get(data, ""),
+            "kept_by_data_set": self._kept.found.get(data, ""),
             "trained_in_data_set": looking(trained_within)(data, self._trained()) or "",
             "changed_in_sampler": self._sampling.within.get(self._samplers.get(data, lambda: None)(), ""),
             "changed_within_epochs": self._changes.within.get(innermost(data), ""),

@@ -17,7 +17,7 @@ Cell = tuple[str, int, int]
 Table = Sequence[Sequence[Cell]]
 """The lines of a table, of which the first one is its header."""
 
-DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
+DIVIDER = re.compile(r"^(?=.*\|)\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)*(?:\|\s*)?$")
 """The line under the header of a Markdown table; a cell of it has one hyphen at least."""
 
 BORDER = re.compile(r"^\s*\+(?:[-=:]+\+)+\s*$")
@@ -31,6 +31,10 @@ BAR = re.compile(r"(?<!\\)\|")
 
 MAYBE_THOUSANDS = re.compile(r"([1-9]\d{0,2}\.\d{3})(?:\.\d{3})*")
 """A number whose points may part thousands, and the first two groups of its digits."""
+
+LONGEST_CELL = 1000
+"""The characters of a cell that are read. What is longer is no name of a column and no figure, but a prompt, say, and
+patterns that are looked for in it would take the square of its length."""
 
 FAR = 8.0
 """How many times as large as a number with a point one without is at least, if the point may part thousands."""
@@ -68,7 +72,7 @@ def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
     )
     if not drawn and _delimiter(text)[0] == ";":
         _refuse_unclear_points(found[0], source)
-    return [table for table in found if len(table) > 1]
+    return [[[(text[:LONGEST_CELL], *at) for text, *at in row] for row in table] for table in found if len(table) > 1]
 
 
 def _without_title(rows: list[list[Cell]]) -> list[list[Cell]]:

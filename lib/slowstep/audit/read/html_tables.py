@@ -41,8 +41,9 @@ def as_markdown(text: str) -> str:
 
 def notebook_text(path: Path) -> str:
     """Return what a notebook shows, in its order: Markdown cells, printed text and tables; Unreadable if it is none."""
+    text = text_of(path)
     try:
-        cells = json.loads(text_of(path))["cells"]
+        cells = json.loads(text)["cells"]
         return "\n\n".join(text for cell in cells for text in _shown(cell))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Unreadable(str(path), 1, 1, "is no notebook: it holds no `cells`") from None

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import stat
 from pathlib import Path
+
+LARGEST = 2**28
+"""The most bytes of a file that is read as a whole: a table or JSON. Logs are read in pieces, however large."""
 
 
 class Unreadable(ValueError):
@@ -22,11 +26,25 @@ def encoding_of(content: bytes) -> str:
     return "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
 
 
-def text_of(path: Path, errors: str = "strict") -> str:
-    """Return the text of a file, with Unix line ends; Unreadable if it can't be read or has another encoding.
+def size_of(path: Path) -> int:
+    """Return the bytes of a regular file; Unreadable for anything else: a pipe is waited for, a device never ends."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable(str(path), 1, 1, "is a folder, a pipe or a device; name a file")
+    return found.st_size
 
-    UTF-8 is read, and UTF-16 with a byte order mark, as PowerShell writes it.
+
+def text_of(path: Path, errors: str = "strict") -> str:
+    """Return the text of a file, with Unix line ends; Unreadable if it can't be read, or is larger than `LARGEST`.
+
+    UTF-8 is read, and UTF-16 with a byte order mark, as PowerShell writes it. Another encoding can't be read, either.
     """
+    if (size := size_of(path)) > LARGEST:
+        why = f"has {size >> 20} MiB, and {LARGEST >> 20} MiB at most are read; keep the part that tells the speed"
+        raise Unreadable(str(path), 1, 1, why)
     try:
         content = path.read_bytes()
         encoding = encoding_of(content)

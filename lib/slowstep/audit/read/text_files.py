@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slowstep.audit.read.cells import BORDER, DIVIDER
 from slowstep.audit.read.latex_tables import holds_latex_table
-from slowstep.audit.read.source_text import Unreadable, encoding_of
+from slowstep.audit.read.source_text import Unreadable, encoding_of, size_of
 
 BEGINNING = 1 << 16
 """The number of bytes that are looked at."""
@@ -16,7 +16,7 @@ BEGINNING = 1 << 16
 FEW = 0.02
 """The share of characters that are no text from which on a file is none."""
 
-LOG_LINE = re.compile(r"\r|\d+/\d+ \[|train_runtime")
+LOG_LINE = re.compile(r"\r|\d/\d+ \[|train_runtime")
 """What only a log holds: a line drawn again, a bar, Trainer's last words."""
 
 DIGITS = re.compile(r"\d+")
@@ -24,6 +24,7 @@ DIGITS = re.compile(r"\d+")
 
 def beginning_of(path: Path) -> str:
     """Return the beginning of a file as text; Unreadable if it can't be read. Bytes that are no text are replaced."""
+    size_of(path)
     try:
         with path.open("rb") as file:
             content = file.read(BEGINNING)
