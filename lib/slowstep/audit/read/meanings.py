@@ -49,6 +49,9 @@ KEYS = {name for section in SECTIONS.values() for name in section.fields()} | {"
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
+OF_ULTRALYTICS = {"box_loss", "metrics/map50(b)", "metrics/accuracy_top1"}
+"""Columns of the history that Ultralytics writes for each epoch, `results.csv`."""
+
 BARE_STEP = re.compile(r"step ?[(\[][^)\]]+[)\]]|step[ _](?:ms|s)", re.IGNORECASE)
 """A header `step (ms)`, which may be that of the optimizer beside columns of passes."""
 
@@ -150,8 +153,13 @@ def named_by_ids(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]
 def elapsed_in(
     header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]
 ) -> dict[int, list[float | None]]:
-    """Return the columns that nobody read and that hold the seconds since a run began."""
-    each = [passed_in(bare(plain(cell[0])), texts) for cell, texts in zip(header, by_column(header, body), strict=True)]
+    """Return the columns that nobody read and that hold the seconds since a run began.
+
+    A column `time` holds them in the history of Ultralytics, which is known by its losses.
+    """
+    names = [bare(plain(cell[0])) for cell in header]
+    names = ["elapsed (s)" if name == "time" and OF_ULTRALYTICS & {*names} else name for name in names]
+    each = [passed_in(name, texts) for name, texts in zip(names, by_column(header, body), strict=True)]
     return {i: times for i, times in enumerate(each) if times and held[i].kind == "open"}
 
 
