@@ -76,3 +76,11 @@ def test_names_of_runs_stay() -> None:
     found = report("Lauf,s/it\nSchritt,1.2\nZeit,1.4\n")
 
     assert ["Schritt", "Zeit"] == [run.label for run in found.runs]
+
+
+@pytest.mark.parametrize("name", ["Zeit", "time"])
+def test_columns_takes_a_header_in_both_languages(name: str) -> None:
+    own = {"table": "Lauf,Zeit\na,1.2\nb,1.4\n", "columns": {name: "s/step"}}
+    found = audit(validate({"name": "own", "reported": own}, "own"))
+
+    assert [1.2, 1.4] == [run.given["seconds_per_step"].middle for run in found.runs]
