@@ -167,6 +167,14 @@ def test_all_tokens_take_the_time_that_their_speed_says() -> None:
     assert ["c"] == [f.where for f in found.findings if f.kind is FindingKind.ARITHMETIC]
 
 
+def test_a_total_in_a_currency_is_a_cost() -> None:
+    found = report(
+        "| run | $/hr | hours | Total |\n|---|---|---|---|\n| a | $14.32 | 38 | $544 |\n| c | $2.99 | 140 | $318 |\n"
+    )
+
+    assert ["c"] == [f.where for f in found.findings if f.kind is FindingKind.ARITHMETIC]
+
+
 def test_a_price_may_be_that_of_one_device_where_nobody_counts_them() -> None:
     found = report(
         "| run | $/h | hours | cost |\n|---|---|---|---|\n| a | 1.79 | 38 | $544 |\n| b | 2.99 | 17 | $407 |\n"

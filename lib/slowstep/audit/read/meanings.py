@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from slowstep.audit.figures import parse
+from slowstep.audit.figures import CURRENCY, parse
 from slowstep.audit.read.cells import Cell, bare, by_column, without_prefix
 from slowstep.audit.read.clocks import passed_in
 from slowstep.audit.read.columns import (
@@ -52,6 +52,9 @@ SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 OF_ULTRALYTICS = {"box_loss", "metrics/map50(b)", "metrics/accuracy_top1"}
 """Columns of the history that Ultralytics writes for each epoch, `results.csv`."""
 
+TOTAL = re.compile(r"(?:grand )?total(?: cost| price)?|spend|spent|bill")
+"""Headers of what a run cost, if its cells have a currency."""
+
 BARE_STEP = re.compile(r"step ?[(\[][^)\]]+[)\]]|step[ _](?:ms|s)", re.IGNORECASE)
 """A header `step (ms)`, which may be that of the optimizer beside columns of passes."""
 
@@ -77,6 +80,7 @@ def by_headers_and_cells(
     held = [_of_whole_numbers(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     held = [with_percentages(one, cells) for one, cells in zip(held, texts, strict=True)]
     held = [_of_one_thing(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
+    held = [_of_money(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     return by_those_beside(held, names, texts)
 
 
@@ -86,6 +90,13 @@ def _of_one_thing(one: Column, name: str, cells: Sequence[str]) -> Column:
     said = [text for text in cells if plain(text).lower() not in NOTHING]
     is_thing = one.kind == "open" and name in ("epoch", "step")
     return timed if is_thing and said and all(_seconds(text, timed) is not None for text in said) else one
+
+
+def _of_money(one: Column, name: str, cells: Sequence[str]) -> Column:
+    """Return a column `total` as one of costs, where each cell has a currency."""
+    said = [plain(text) for text in cells if plain(text).lower() not in NOTHING]
+    is_cost = one.kind == "open" and TOTAL.fullmatch(name) and said and all(map(CURRENCY.match, said))
+    return Column("figure", "cost") if is_cost else one
 
 
 def named_once(held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[Column]:
