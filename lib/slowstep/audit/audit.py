@@ -10,7 +10,7 @@ from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
 from slowstep.audit.equal_work import padding_differs, same_batch, tokens_disagree, with_speed
 from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
-from slowstep.audit.odd_batches import odd_batches
+from slowstep.audit.odd_sizes import odd_sizes, unlike_sizes
 from slowstep.audit.outliers import SLIPS, unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
@@ -27,7 +27,9 @@ from slowstep.audit.utilisation import (
     against_throughput,
     beyond_peak,
     impossible_utilisation,
+    recomputed_flops,
     unlike_flops,
+    unlike_peaks,
     unlike_speeds,
 )
 from slowstep.settings import Settings
@@ -49,7 +51,14 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     impossible = {f.where for f in against_physics}
     possible = [run for run in found if run.label not in impossible]
     odd = unlike_neighbours(found)
-    findings += stated_ratios(found) + in_other_units(found) + odd_batches(found) + against_physics + odd
+    findings += (
+        stated_ratios(found)
+        + in_other_units(found)
+        + odd_sizes(found)
+        + unlike_peaks(found, reported.device)
+        + against_physics
+        + odd
+    )
     findings += _rankings(possible) + _out_of_memory(found)
     findings += [f for pair in _unclaimed(possible, reported.claims) for f in claims.impossible(*pair, possible, sizes)]
     judged = [_unless_confused(claims.judge(c, found, sizes), odd) for c in reported.claims]
@@ -61,8 +70,10 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
         questions=[
             *questions(settings, found),
             *unchecked_ratios(found),
+            *unlike_sizes(found),
             *unlike_speeds(possible),
             *unlike_flops(possible),
+            *recomputed_flops(found, reported.device),
             *physics.batches_that_hold(found),
             *physics.of_all_devices(found, reported.device),
             *physics.unknown(sizes),

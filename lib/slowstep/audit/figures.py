@@ -29,8 +29,8 @@ OF_SEVERAL = re.compile(r"±|\+/-|\bn ?= ?(?!1\b)\d|\b(?!1 )\d{1,4} (?:runs|seed
 COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+(?![\d,.])")
 """Numbers with a comma that could be a decimal point: 0,281 and 1,5 always, 1,281 unless it separates thousands."""
 
-OF_MONEY = ("cost", "price_per_hour", "price_per_device_hour")
-CURRENCY = re.compile(r"^(?:[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
+OF_MONEY = ("cost", "price_per_hour", "price_per_device_hour", "cost_per_million_tokens")
+CURRENCY = re.compile(r"^(?:(?:us)?[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
 """Figures that may have a currency, and how it stands before them."""
 
 ABOUT = 0.1

@@ -51,6 +51,10 @@ TITLES = {
     "micro_batches_per_step": "micro-batches a step",
     "forward_passes_per_step": "forward passes a step",
     "backward_passes_per_step": "backward passes a step",
+    "tokens_in_all": "tokens in all",
+    "million_tokens_per_hour": "million tokens an hour",
+    "million_tokens_per_hour_per_device": "million tokens an hour and device",
+    "cost_per_million_tokens": "cost of a million tokens",
     "samples_per_second_per_device": "samples/s a device",
     "tokens_per_second_per_device": "tokens/s a device",
 }
@@ -100,6 +104,9 @@ RELATIONS = (
     Relation("samples", "steps", "samples_per_step", counted="steps"),
     Relation("seconds", "seconds_per_epoch", "epochs", least=True),
     Relation("seconds", "steps", "seconds_per_step", counted="steps", least=True),
+    Relation("tokens_in_all", "samples", "tokens_per_sample"),
+    Relation("tokens_in_all", "steps", "tokens_per_step", counted="steps"),
+    Relation("seconds", "tokens_in_all", "seconds_per_token", least=True),
     Relation("seconds", "hours", "3600"),
     Relation("seconds", "minutes", "60"),
     Relation("seconds_per_epoch", "minutes_per_epoch", "60"),
@@ -108,6 +115,10 @@ RELATIONS = (
     Relation("cost", "hours", "price_per_hour"),
     Relation("device_hours", "hours", "devices"),
     Relation("cost", "device_hours", "price_per_device_hour"),
+    Relation("million_tokens_per_hour", "tokens_per_second", "0.0036"),
+    Relation("million_tokens_per_hour_per_device", "tokens_per_second_per_device", "0.0036"),
+    Relation("price_per_hour", "million_tokens_per_hour", "cost_per_million_tokens"),
+    Relation("price_per_device_hour", "million_tokens_per_hour_per_device", "cost_per_million_tokens"),
     Relation("steps", "saves", "save_steps", counted="saves"),
     Relation("seconds_saving", "saves", "seconds_per_save"),
 )
@@ -118,7 +129,7 @@ SHORT = ("samples_per_step", "steps_per_epoch", "steps")
 FEWEST = 10
 """The number of steps that an epoch is assumed to have at least if nothing says how many."""
 
-CONSTANTS = {ONE: exact(1), "60": exact(60), "3600": exact(3600)}
+CONSTANTS = {ONE: exact(1), "60": exact(60), "3600": exact(3600), "0.0036": exact(0.0036)}
 
 COUNTS = (
     "samples_per_step",
@@ -126,6 +137,7 @@ COUNTS = (
     "steps_per_epoch",
     "samples_per_epoch",
     "samples",
+    "tokens_in_all",
     "epochs",
     "steps",
     "saves",
@@ -142,6 +154,9 @@ FITS = 0.03
 
 COUNT_STEPS = {"seconds_per_step": True, "steps_per_second": False, "steps": False, "steps_per_epoch": False}
 """Figures by which a step may be a micro-batch, and whether they are then as many times too small as a step has."""
+
+OF_WORK_DONE = {"cost", "cost_per_million_tokens"}
+"""Costs of all devices, beside a price that may be that of one."""
 
 PER_STEP = {"seconds_per_step", "steps_per_second", "steps", "steps_per_epoch", "samples_per_step", "tokens_per_step"}
 """Figures that are others where a step is a micro-batch."""
@@ -302,8 +317,9 @@ def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_fi
     - If not, so many devices would explain a throughput so many times that of one device's settings. In a file that a
       run left they would explain so many times fewer steps or seconds.
     """
+    of_price = "price_per_hour" in c.among and bool(OF_WORK_DONE & c.among)
     if devices := reported.get("devices"):
-        of_price = {"cost", "price_per_hour"} <= c.among and devices.bounded
+        of_price = of_price and devices.bounded
         # a price may be that of a device, or of a node of several
         ratio = max(c.ratio, 1 / c.ratio) if of_price and c.ratio else 0.0
         nodes = round(ratio) if 1 < ratio <= devices.middle else 0
@@ -312,7 +328,7 @@ def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_fi
         return round(devices.middle) if explains else 0
     if "samples_per_step" in reported or c.follows.low <= 0 or c.given.low <= 0:
         return 0
-    more = c.quantity in ("samples_per_second", "tokens_per_second")
+    more = c.quantity in ("samples_per_second", "tokens_per_second") or (of_price and c.quantity in OF_WORK_DONE)
     by_settings = c.relation is None or not c.among <= reported.keys()  # otherwise the file contradicts itself
     fewer = from_file and by_settings and c.quantity in ("steps", "steps_per_epoch", "seconds", "seconds_per_epoch")
     ratio = c.ratio if more else 1 / c.ratio if fewer else 0.0

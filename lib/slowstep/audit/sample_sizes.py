@@ -70,6 +70,11 @@ PATTERNS = {
 IN_WORDS = {kind: [re.compile(each, re.IGNORECASE) for each in patterns] for kind, patterns in SAID.items()}
 
 
+def is_length(header: str) -> bool:
+    """Return whether a header may say the most tokens of a sample."""
+    return _says("length", header)
+
+
 def other_samples(a: ReportedRun, b: ReportedRun, unit: str) -> str:
     """Return a doubt if rows that were compared in a `unit` say unlike sizes of a sample, or one of them says one.
 

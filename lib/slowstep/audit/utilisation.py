@@ -6,15 +6,15 @@ MFU counts the FLOPs that the model needs. HFU also counts those of recomputatio
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from slowstep.audit.differences import changed
-from slowstep.audit.figures import Figure, shown
+from slowstep.audit.figures import Figure, exact, shown
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, per_token
 from slowstep.audit.run import ReportedRun
 from slowstep.audit.subjects import other_subject
-from slowstep.judgement.devices import peak_of
+from slowstep.judgement.devices import PEAKS, family_of, peak_of
 
 RECOMPUTED = 3 / 2
 """The most that HFU over MFU can be. A frozen base needs 4 N FLOPs a token, and 6 N if its forward pass is computed
@@ -25,6 +25,15 @@ SPARE = 0.1
 
 FEW_BITS = re.compile(r"(?:fp|float|int|mxfp|nvfp)[ _-]?[48](?!\d)|\be[45]m[23]|sparse", re.IGNORECASE)
 """Words of arithmetic that is faster than that of the peak."""
+
+OFF = 0.05
+"""The share by which an MFU may differ from that of its FLOPs a second, as peaks are rounded."""
+
+LEAST = 0.7
+"""The least that MFU over HFU can be, with some room: 6 N over 8 N."""
+
+OTHER_PEAKS = (0.25, 0.5, 2.0, 4.0)
+"""What the peaks of other arithmetic are of that of dense bf16: of tf32, and of fewer bits or sparse weights."""
 
 APART = 1.25
 """The ratio by which the MFU a token of two rows may differ without a question."""
@@ -55,15 +64,71 @@ def impossible_utilisation(run: ReportedRun) -> list[Finding]:
 
 def beyond_peak(run: ReportedRun, device: str | None) -> list[Finding]:
     """Find FLOPs a second beyond the device's peak, unless the row may have computed in fewer bits than the peak's."""
-    said, peak = run.given.get("tflops_per_device"), peak_of(device)
-    words = (run.label, *run.unknown.values(), *run.remarks)
-    if not said or not peak or said.low <= peak.tflops or any(map(FEW_BITS.search, words)):
+    said, (name, tflops) = run.given.get("tflops_per_device"), _named_peak(run, device)
+    if not said or not tflops or said.low <= tflops:
         return []
     text = (
-        f"{said} TFLOP/s a device is more than the {shown(peak.tflops)} that a {device} can do: they, the device or "
+        f"{said} TFLOP/s a device is more than the {shown(tflops)} that a {name} can do: they, the device or "
         "its number is not what is given"
     )
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
+
+
+def unlike_peaks(runs: Sequence[ReportedRun], device: str | None) -> list[Finding]:
+    """Find rows whose MFU is not that of their FLOPs a second and the peak of their device.
+
+    FLOPs that count recomputation are up to 4/3 of those of the MFU, and a peak may be that of sparse or other numbers.
+    """
+    found = []
+    for run, mfu, follows, peak in _by_peaks(runs, device):
+        ratio = mfu / follows
+        if ratio.gap(exact(1)) > OFF and (ratio.high < LEAST or ratio.low > 1) and not _is_other_peak(ratio):
+            text = f"its FLOPs a second are {follows} % of {peak}, and its MFU is given as {mfu} %"
+            found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text))
+    return found
+
+
+def recomputed_flops(runs: Sequence[ReportedRun], device: str | None) -> list[str]:
+    """Ask whether FLOPs a second count recomputation, where they are more than those of the MFU."""
+    return [
+        f"Do the FLOPs a second of '{run.label}' count recomputation? They are {follows} % of {peak}, and its MFU is "
+        f"given as {mfu} %"
+        for run, mfu, follows, peak in _by_peaks(runs, device)
+        if (mfu / follows).gap(exact(1)) > OFF
+        and LEAST <= (mfu / follows).high < 1
+        and not _is_other_peak(mfu / follows)
+    ]
+
+
+def _by_peaks(runs: Sequence[ReportedRun], device: str | None) -> Iterator[tuple[ReportedRun, Figure, Figure, str]]:
+    """Yield rows with their MFU, what their FLOPs a second are in percent of the peak, and that peak in words."""
+    for run in runs:
+        flops, mfu, (name, tflops) = *(run.given.get(q) for q in ("tflops_per_device", "mfu")), _named_peak(run, device)
+        if flops and mfu and tflops and flops.bounded and mfu.bounded:
+            yield run, mfu, flops * (100 / tflops), f"the {shown(tflops)} TFLOP/s that a {name} can do"
+
+
+def _is_other_peak(ratio: Figure) -> bool:
+    return any(ratio.gap(exact(other)) <= OFF for other in OTHER_PEAKS)
+
+
+def _named_peak(run: ReportedRun, device: str | None) -> tuple[str, float]:
+    """Return the device of a row and its peak: the report's, or the one that its words name; 0 if that is not clear.
+
+    Words of arithmetic in fewer bits leave it open. So does a name that several devices share whose peaks differ.
+    """
+    words = (run.label, *run.unknown.values(), *run.remarks)
+    if any(map(FEW_BITS.search, words)):
+        return "", 0.0
+    names = [device] if device else [re.sub(r"^\d+ ?[x×] ?", "", text.strip()) for text in words]
+    found = {name: peaks for name in names if len(peaks := _peaks_of(name)) == 1}
+    return (next(iter(found)), next(iter(found.values())).pop()) if len(found) == 1 else ("", 0.0)
+
+
+def _peaks_of(name: str) -> set[float]:
+    """Return the peaks of the devices that a name may mean."""
+    one = peak_of(name)
+    return {one.tflops} if one else {PEAKS[other].tflops for other in family_of(name)}
 
 
 def unlike_flops(runs: Sequence[ReportedRun]) -> list[str]:

@@ -17,6 +17,7 @@ from slowstep.audit.read.aligned_tables import aligned_as_markdown
 from slowstep.audit.read.cells import holds_table
 from slowstep.audit.read.html_tables import as_markdown, holds_html_table, notebook_text
 from slowstep.audit.read.json_files import read_json
+from slowstep.audit.read.labelled_lines import labelled_rows
 from slowstep.audit.read.latex_tables import holds_latex_table, latex_as_markdown
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, logs_in
@@ -24,7 +25,14 @@ from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
 from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
-from slowstep.audit.read.text_files import beginning_of, begins_latex_table, boxed, looks_like_table, refuse_no_text
+from slowstep.audit.read.text_files import (
+    LOG_LINE,
+    beginning_of,
+    begins_latex_table,
+    boxed,
+    looks_like_table,
+    refuse_no_text,
+)
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.audit.row_settings import without_overridden
 from slowstep.audit.run import TIMED
@@ -37,6 +45,9 @@ __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_st
 TABLES = (".csv", ".tsv")
 PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb", ".tex")
 LOGS = (".log", ".txt", ".out", ".err")
+
+QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)
+"""What stands before a quoted line of Markdown."""
 
 OTHER_KINDS = {
     (".xlsx", ".xls", ".ods"): "Save the sheet as CSV",
@@ -115,6 +126,7 @@ def _read_page(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     text = notebook_text(path) if of_notebook else text_of(path)
     in_html = path.suffix.lower() in (".html", ".htm") or holds_html_table(text)
     text = as_markdown(text) if in_html else text
+    text = text if in_html else QUOTED.sub("", text)
     in_latex = holds_latex_table(text)
     text = latex_as_markdown(text) if in_latex else text
     own = not (in_html or in_latex or of_notebook)
@@ -145,7 +157,9 @@ def _logs_of_page(
         return [row for rows in logs for row in rows]
     if not own:
         return []
-    return _log_beside_tables(path, columns) if beside_tables else read_log(path, columns)
+    if beside_tables:
+        return _log_beside_tables(path, columns)
+    return labelled_rows(text, str(path), columns) or read_log(path, columns)
 
 
 def _log_beside_tables(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
@@ -171,13 +185,19 @@ def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _log_or_aligned(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of a log, or of the aligned tables of a text that is none; Unreadable says why it is no log."""
+    """Return the rows of a log, or of the aligned tables of a text that is none; Unreadable says why it is no log.
+
+    A short text may also tell a run in each line.
+    """
+    text = beginning_of(path)
+    told = [] if LOG_LINE.search(text) else labelled_rows(text, str(path), columns)
+    if told:
+        return told
     try:
         return read_log(path, columns)
     except Unreadable as refused:
         with contextlib.suppress(NoFigures):
-            text = aligned_as_markdown(beginning_of(path))  # a log may be of any size
-            return table_rows(text, f"{path} (as Markdown)", columns)
+            return table_rows(aligned_as_markdown(text), f"{path} (as Markdown)", columns)
         raise refused from None
 
 

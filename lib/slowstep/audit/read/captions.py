@@ -1,4 +1,4 @@
-"""Tables of one figure for each row and column, whose unit stands in their corner or in the text above them."""
+"""Tables of one figure for each row and column: its unit stands in their corner, in each line or in the text above."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from slowstep.audit.read.cells import Cell, Table
 from slowstep.audit.read.columns import MEASURED, NOTHING, OUT_OF_MEMORY, Column, column, is_number, plain
+from slowstep.audit.read.runs_in_columns import NAMES, parted, with_row_each
 from slowstep.audit.read.unknown_columns import may_be_setting
 from slowstep.audit.run import TIMED
-
-NAMES = "column"
-"""The header of the column into which the names of columns are turned, where the corner does not call them."""
 
 CORNER = re.compile(r"(?P<rows>[^\\/]{1,40}?)\s*\\+\s*(?P<columns>[^\\/]{1,40})")
 """A corner that calls what stands below it and beside it: `Seq len \\ Micro batch`."""
@@ -37,19 +35,23 @@ def with_units_of_captions(tables: Sequence[Table], text: str, given: Mapping[st
 
 def _with_unit(table: Table, above: Sequence[str]) -> Table:
     header, *body = table
-    if len(header) < 3 or any(len(row) != len(header) for row in body) or not _is_of_one_figure(header, body):
+    if len(header) < 3 or any(len(row) != len(header) for row in body):
         return table
-    (name, *place), *names = header
+    in_lines = [parted(plain(row[0][0])) for row in body]
+    same = {found[1] for found in in_lines if found} if all(in_lines) else set()
+    if len(same) == 1 and len(body) > 1:
+        header = [(same.pop().strip("()"), *header[0][1:]), *header[1:]]
+        body = [[(run, *row[0][1:]), *row[1:]] for (run, _), row in zip(filter(None, in_lines), body, strict=True)]
+    if not _is_of_one_figure(header, body):
+        return table
+    name, *place = header[0]
     units, corner = _units(plain(name)) or _units_above(above), CORNER.fullmatch(plain(name))
     if len(units) != 1:
         return table
     unit = next(iter(units.values()))
     rows, columns = (corner["rows"], corner["columns"]) if corner else ("" if unit == plain(name) else name, NAMES)
-    found = [[(rows, *place), (columns, *place), (unit, *place)]]
-    for row in body:
-        for (own, *_), cell in zip(names, row[1:], strict=True):
-            found.append([row[0], (own, *row[0][1:]), cell])
-    return found
+    groups = {plain(own): [i] for i, (own, *_) in enumerate(header) if i}
+    return with_row_each([(rows, *place), *((unit, *place) for _ in header[1:])], body, [0], groups, columns)
 
 
 def _is_of_one_figure(header: Sequence[Cell], body: Table) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from slowstep.audit.read.decimal_commas import with_decimal_points
+from slowstep.audit.read.languages import with_english_words
 from slowstep.audit.read.measures import number
 from slowstep.audit.read.source_text import Unreadable
 
@@ -65,14 +66,19 @@ def holds_table(text: str) -> bool:
 def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
     """Return the tables of a text that have a header and a row; Unreadable if it is no well-formed CSV."""
     lines, drawn = text.splitlines(), holds_table(text)
-    found = (
-        [with_decimal_points(table, "", source) for table in _markdown(lines)]
-        if drawn
-        else [_without_title(_csv(text, source))]
-    )
+    found = [_drawn(table, source) for table in _markdown(lines)] if drawn else [_without_title(_csv(text, source))]
     if not drawn and _delimiter(text)[0] == ";":
         _refuse_unclear_points(found[0], source)
     return [[[(text[:LONGEST_CELL], *at) for text, *at in row] for row in table] for table in found if len(table) > 1]
+
+
+def _drawn(table: list[list[Cell]], source: str) -> list[list[Cell]]:
+    """Return a table that is drawn, with decimal points; Unreadable for points that may part thousands elsewhere."""
+    in_english = with_english_words(table)
+    found = with_decimal_points(in_english, "", source)
+    if in_english is not table:
+        _refuse_unclear_points(found, source)
+    return found
 
 
 def _without_title(rows: list[list[Cell]]) -> list[list[Cell]]:
@@ -157,7 +163,7 @@ def _delimiter(text: str) -> tuple[str, int]:
 def _csv(text: str, source: str) -> list[list[Cell]]:
     """Return the rows of a CSV file, with decimal points; Unreadable if it is not well-formed."""
     delimiter, begins = _delimiter(text)
-    return with_decimal_points(list(_records(text, delimiter, begins, source)), delimiter, source)
+    return with_decimal_points(with_english_words([*_records(text, delimiter, begins, source)]), delimiter, source)
 
 
 def _records(text: str, delimiter: str, begins: int, source: str) -> Iterator[list[Cell]]:

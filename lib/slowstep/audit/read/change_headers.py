@@ -34,9 +34,15 @@ OF_THE_ONE = re.compile(
 """How a row differs from another one that is named, which is of the one thing that a table measures."""
 
 
+LESS = re.compile(
+    r"(?:% )?(?:reductions?|saved|savings?|decrease)(?: ?(?:vs\.?|over) [^()]{1,30})?(?: ?[(\[]?%[)\]]?)?"
+)
+"""Headers that say how much less a row has of the one thing that a table measures."""
+
+
 def changes_the_one(header: str) -> bool:
     """Return whether a header in lower case says how rows differ from one of them, and not in what."""
-    return bool(OF_THE_ONE.fullmatch(header)) and not TO_ANOTHER.search(header)
+    return bool(OF_THE_ONE.fullmatch(header) or LESS.fullmatch(header)) and not TO_ANOTHER.search(header)
 
 
 def change_called(header: str) -> str:

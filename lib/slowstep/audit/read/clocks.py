@@ -20,8 +20,10 @@ OF_A_TIME = re.compile(r"time|date|clock|\bts\b|seconds", re.IGNORECASE)
 CLOCKS = {1.0: (1e9, 2e9), 1e-3: (1e12, 2e12)}
 """Units of seconds since 1970, each with the numbers from 2001 to 2033. No training takes 30 years."""
 
-ELAPSED = re.compile(r"elapsed(?:_time)?|time_elapsed|_?runtime")
-"""Headers of columns that say how long a run has trained until a row was written."""
+ELAPSED = re.compile(
+    r"(?:elapsed(?:_time)?|time_elapsed|_?runtime)(?:_?[(\[]?(?P<unit>s|secs?|seconds|min|minutes|h|hours)[)\]]?)?"
+)
+"""Headers of columns that say how long a run has trained until a row was written, perhaps with their unit."""
 
 SINGLE = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)")
 
@@ -55,10 +57,11 @@ def _moment(cell: str) -> float | None:
 
 def passed_in(header: str, cells: Sequence[str]) -> list[float | None]:
     """Return the seconds since the start of a run that a column holds, by its name and its units; else nothing."""
-    if not ELAPSED.fullmatch(header.lower().replace(" ", "_")):
+    found = ELAPSED.fullmatch(header.lower().replace(" ", "_"))
+    if not found:
         return []
     try:
-        each = [_duration(cell) for cell in cells]
+        each = [_duration(f"{cell.strip()} {found['unit']}" if number(cell) is not None else cell) for cell in cells]
     except ValueError:
         return []
     return each if any(each) and all(e is not None or not c.strip() for e, c in zip(each, cells, strict=True)) else []

@@ -12,11 +12,13 @@ from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
 from slowstep.audit.read.change_headers import change_called
 from slowstep.audit.read.durations import duration
 from slowstep.audit.read.few_steps import OF_MIDDLE, of_few
+from slowstep.audit.read.header_names import ALIASES, BATCHES, IN_A_UNIT, LENGTHS, NAMES_OF_SETTINGS
 from slowstep.audit.read.header_scales import scaled
 from slowstep.audit.read.other_work import OF_EVALUATION, OF_LOADING
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
+from slowstep.judgement.devices import family_of, peak_of
 
 WHOLE_JOB = (
     *("total time", "time to train", "total training time", "training time", "train time"),
@@ -41,56 +43,6 @@ ONE_TIME = {"record", "item", "example", "ex"}
 
 BEHIND = re.compile(r" (?:total|overall|global|train|training)$")
 """Words behind a unit that change nothing about it: `img/s total`."""
-
-BATCHES = ("batch size", "batch", "bs")
-
-DEVICE_COUNTS = {
-    *("world size", "gpu count", "device count", "number of gpus", "no. of gpus", "gpus", "devices"),
-    *(
-        f"{many}{device}{end}"
-        for many in ("#", "# ", "num ", "n ", "n")
-        for device in ("gpu", "device")
-        for end in ("", "s")
-    ),
-}
-"""Headers that count devices."""
-
-ALIASES = (
-    dict.fromkeys(("model flops utilization", "model flops utilisation"), "mfu")
-    | dict.fromkeys(("hardware flops utilization", "hardware flops utilisation"), "hfu")
-    | dict.fromkeys(("gpu util", "gpu utilization", "gpu utilisation", "utilization", "util"), "utilisation")
-    | dict.fromkeys(DEVICE_COUNTS, "devices")
-    | dict.fromkeys(("gpu-hours", "gpu hours", "gpu-h", "gpu h", "device-hours", "device hours"), "device_hours")
-    | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
-    | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency"), "scaling_efficiency")
-    | {f"{of} {b}": "samples_per_step" for of in ("global", "effective", "eff.", "eff", "total") for b in BATCHES}
-    | {
-        f"{of}{flops}{per}": "tflops_per_device"
-        for of in ("", "model ", "achieved ")
-        for flops in ("tflops", "tflop/s", "tflops/s", "tflop")
-        for per in ("/gpu", "/device", "/s/gpu", " per gpu", " per device")
-    }
-    | {"throughput per gpu (tflop/s/gpu)": "tflops_per_device"}
-    | dict.fromkeys(("num epochs", "n epochs", "number of epochs", "# epochs"), "epochs")
-    | dict.fromkeys(("$/hour", "$/h", "$/hr", "usd/hour", "usd/h", "price/hour", "price/h"), "price_per_hour")
-    | {
-        f"{price}{per}{device}{join}{hour}": "price_per_device_hour"
-        for price in ("$", "usd", "price", "cost")
-        for per in ("/", " per ", " / ")
-        for device in ("gpu", "device")
-        for join in ("-", " ")
-        for hour in ("hour", "hr", "h")
-    }
-)
-"""Headers that name a figure in other words than the kit's."""
-
-IN_A_UNIT = {
-    f"{before}{memory}": f"memory_{kind}_gib"
-    for kind in ("allocated", "reserved")
-    for before in ("", "max ", "peak ")
-    for memory in (kind, f"memory {kind}", f"mem {kind}", f"{kind} memory", f"{kind} mem")
-}
-"""Headers that name a figure if a unit stands behind them: `torch.cuda.max_memory_allocated` counts bytes."""
 
 EACH_STEP = ("data", "forward", "backward", "optimizer")
 """Phases that come once a step, so that a column of seconds can only mean seconds a step. A save's column may not."""
@@ -123,7 +75,7 @@ WITHOUT_PADDING = re.compile(
 OF_TEXT = "text"
 """What such a column holds as its `unit`."""
 
-MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
+MONEY = dict.fromkeys(("$", "€", "£", "us$", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
 PERCENT = {"%": 1.0, "percent": 1.0}
 OTHERS = {
@@ -144,36 +96,6 @@ RUN_NAMES = {"run name", "run_name"}
 
 NO_SETTINGS = {"seed", "data_seed", "data seed", "output_dir", "output dir"}
 """Training arguments that make no training slower or faster: rows that differ in them alone are repeats."""
-
-NAMES_OF_SETTINGS = (
-    dict.fromkeys(
-        (f"{of} {b}" for of in ("per device", "per gpu", "device", "micro", "local") for b in BATCHES),
-        "per_device_train_batch_size",
-    )
-    | dict.fromkeys(
-        (f"{b}{per}{device}" for b in BATCHES for per in (" per ", "/") for device in ("gpu", "device")),
-        "per_device_train_batch_size",
-    )
-    | dict.fromkeys(
-        (
-            "accum",
-            "grad accum",
-            "grad accum steps",
-            "grad acc",
-            "grad acc steps",
-            "gradient accumulation",
-            "accumulation steps",
-        ),
-        "gradient_accumulation_steps",
-    )
-)
-"""Headers that name a setting in other words than transformers."""
-
-LENGTHS = {"seq len", "seqlen", "seq length", "sequence len", "sequence length", "max seq len", "max seq length"} | {
-    *("max sequence length", "context length", "context len", "context size", "ctx len", "block size", "max len"),
-    *("context window", "ctx length", "ctx size", "n ctx", "max seqlen"),
-}
-"""Headers that name the most tokens of a sample (`max_length`) in other words."""
 
 LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experiment", "variant", "setup", "arm"}
 """Columns that name the row."""
@@ -224,8 +146,15 @@ SPREAD_OF_A_TIME = re.compile(
 )
 """A time as `%timeit` prints it, with a unit behind each number: `1.2 s ± 35 ms per loop`."""
 
-BETTER = re.compile(r"\s*(?:[(\[]\s*)?[↑↓⬆⬇⇧⇩]+\s*(?:[)\]])?$")
-"""An arrow at the end of a header, which says what is better."""
+BETTER = re.compile(r"\s*(?:(?:[(\[]\s*)?[↑↓⬆⬇⇧⇩]+\s*(?:[)\]])?|[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+)$")
+"""An arrow at the end of a header, which says what is better, or the mark of a footnote."""
+
+CIRCUMSTANCE = re.compile(
+    r"(?:[bt]?f(?:p|loat)?(?:16|32)|fp64|amp|mixed(?: precision)?|dense)|n ?= ?\d+|"
+    r"mean ?(?:±|\+/-) ?(?:std|sd|se)|[$€£] ?\d[\d.]* ?(?:/|per) ?[a-z][a-z /-]*",
+    re.IGNORECASE,
+)
+"""What a header may say in brackets of how its numbers came about, beside the name of a device: `TFLOPS/GPU (bf16)`."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +196,9 @@ def column(header: str, settings: set[str]) -> Column:
         return replace(of_tokens, unit=OF_TEXT) if of_tokens.name.startswith("tokens_per_") else of_tokens
     bracketed = _bracketed(text)
     rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
+    telling = _without_circumstances(bracketed)
+    if telling != bracketed:
+        return column(f"{rest} ({telling})" if telling else rest, settings)
     of_evaluation = any(map(OF_EVALUATION.search, (rest, bracketed)))
     if of_evaluation or OF_LOADING.fullmatch(bracketed) or of_few(bracketed):  # no speed of training
         return Column("open")
@@ -276,6 +208,30 @@ def column(header: str, settings: set[str]) -> Column:
     if OPTIMIZER_STEP.match(text) and bracketed in TIMES:
         words = words[1:]
     return _with_unit(text, bracketed, rest, words) or _timed_thing(bracketed, rest, words) or _unclear(text, words)
+
+
+def _without_circumstances(bracketed: str) -> str:
+    """Return what stands in the brackets of a header without how its numbers came about: `ms` of `ms, A100, n=5`."""
+    parts = [part.strip() for part in re.split(r"[,;]", bracketed)]
+    units = [part for part in parts if part in TIMES or ratio(part)]
+    if len(parts) > 1 and len(units) == 1 and not any(SHARE.search(part) for part in parts if part not in units):
+        others = [part for part in parts if part not in units and (of_few(part) or OF_EVALUATION.search(part))]
+        return ", ".join([*units, *others])
+    telling = [part for part in parts if not (CIRCUMSTANCE.fullmatch(part) or _names_device(part))]
+    return bracketed if len(telling) == len(parts) else ", ".join(telling)
+
+
+def _names_device(words: str) -> bool:
+    """Return whether words name a known device, and not the size of a memory alone."""
+    model = re.sub(r"\b\d+ ?gi?b\b", "", words.lower())
+    return any(map(str.isdigit, model)) and bool(peak_of(words) or family_of(words))
+
+
+@functools.lru_cache(maxsize=4096)
+def device_in(header: str) -> str:
+    """Return the device that a header names in brackets, as one beside what it measures; empty for none."""
+    parts = re.split(r"[,;]", _bracketed(plain(header)))
+    return next((part.strip() for part in parts if _names_device(part.strip())), "")
 
 
 def _called(text: str, settings: set[str]) -> Column | None:

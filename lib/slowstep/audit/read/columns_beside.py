@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from slowstep.audit.read.change_headers import changes_the_one
+from slowstep.audit.read.change_headers import LESS, changes_the_one
 from slowstep.audit.read.columns import MEASURED, OF_TEXT, Column, is_number, plain
 from slowstep.audit.read.few_steps import STATISTIC
 from slowstep.audit.read.stated_cells import is_base
@@ -38,25 +38,28 @@ def ignored(held: Sequence[Column], left_out: Collection[int]) -> list[Column]:
 def _of_the_one_measured(held: Sequence[Column], names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[Column]:
     """Return the columns with a change beside one figure, and no other number but whole ones, as that figure's change.
 
-    A change of a time has a sign, and so has a percentage of a speed.
+    A change of a time has a sign, and so has a percentage of a speed. What is less of a time has none.
     """
     measured = [one for one in held if one.kind in MEASURED]
     changes = [i for i, name in enumerate(names) if held[i].kind == "open" and changes_the_one(name)]
     others = [texts for i, texts in enumerate(cells) if held[i].kind == "open" and i not in changes]
     measure = any(is_number(text) and not plain(text).isdigit() for texts in others for text in texts)
-    if len(measured) != 1 or len(changes) != 1 or measure or not _are_signed(cells[changes[0]]):
+    if len(measured) != 1 or len(changes) != 1 or measure:
         return list(held)
-    of_speed = "_per_second" in measured[0].name
-    if not of_speed and not measured[0].name.startswith("seconds"):
+    less = bool(LESS.fullmatch(names[changes[0]]))
+    of_speed = "_per_second" in measured[0].name and not less
+    fits = _are_percentages(cells[changes[0]], r"" if less else r"[-+−–]")
+    if not fits or not (of_speed or measured[0].name.startswith("seconds")):
         return list(held)
-    stated = Column("stated", "speed_up") if of_speed else Column("stated", "time_left", percentage="changed")
+    of_time = Column("stated", "time_left", percentage="saved" if less else "changed")
+    stated = Column("stated", "speed_up") if of_speed else of_time
     return [stated if i == changes[0] else one for i, one in enumerate(held)]
 
 
-def _are_signed(cells: Sequence[str]) -> bool:
-    """Return whether cells say percentages with a sign, or nothing as for the row that they are to."""
+def _are_percentages(cells: Sequence[str], sign: str) -> bool:
+    """Return whether cells say percentages with such a sign, or nothing as for the row that they are to."""
     said = [plain(text) for text in cells if not is_base(text)]
-    return bool(said) and all(re.fullmatch(r"[-+−–]\d[\d.,]*\s?%", text) for text in said)
+    return bool(said) and all(re.fullmatch(rf"{sign}\d[\d.,]*\s?%", text) for text in said)
 
 
 def _without_padded(held: Sequence[Column]) -> list[Column]:

@@ -42,7 +42,10 @@ PASSING = re.compile(
 SETTLED = 0.5
 """The share of a course, from its beginning on, that does not count, since the first steps include the start."""
 
-WHOLE = {"seconds", "minutes", "hours", "cost", "device_hours", "steps", "samples", "epochs", "saves", "seconds_saving"}
+WHOLE = {
+    *("seconds", "minutes", "hours", "cost", "device_hours", "steps", "samples", "tokens_in_all", "epochs", "saves"),
+    "seconds_saving",
+}
 """Figures that grow as training goes on, so that the last one counts and not the middle one."""
 
 SET_UP = {*COUNTS} - WHOLE - {"steps_per_epoch", "tokens_per_step"}

@@ -2,7 +2,7 @@
 
 One number that can be read in no other way tells how all of them are written, unless another one speaks against it.
 Where none does, the comma is asked about. Where no semicolons part the cells, as a spreadsheet with decimal commas
-writes them, that one is a figure by its header: `0,1` may be a list of devices.
+writes them, that one is a figure by its header, or stands in a column of such numbers: `0,1` may be a list of devices.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from slowstep.audit.figures import COMMA, comma
 from slowstep.audit.read.columns import MEASURED, column, plain
+from slowstep.audit.read.measures import is_measure
 from slowstep.audit.read.source_text import Unreadable
 from slowstep.audit.relations import COUNTS
 
@@ -46,12 +47,22 @@ def with_decimal_points(rows: Sequence[list[Cell]], delimiter: str, source: str)
 
 
 def _figures(rows: Sequence[list[Cell]]) -> Iterator[str]:
-    """Yield the cells of what is measured by the header of their column, or by the first cell of their line."""
+    """Yield the cells of what is measured by the header of their column, the first cell of their line or their unit.
+
+    A column whose numbers all have a comma, one of them with two digits behind it, is measured whatever its header is.
+    """
     header, *body = rows or [[]]
-    named = [_is_measured(text) for text, *_ in header]
+    wide = [[plain(row[i][0]) for row in body if i < len(row)] for i in range(len(header))]
+    named = [_is_measured(text) or _are_decimals(cells) for (text, *_), cells in zip(header, wide, strict=True)]
     for row in body:
         in_line = bool(row) and _is_measured(row[0][0])
-        yield from (plain(text) for i, (text, *_) in enumerate(row) if in_line or (i < len(named) and named[i]))
+        for i, (text, *_) in enumerate(row):
+            if in_line or (i < len(named) and named[i]) or is_measure(text):
+                yield plain(text)
+
+
+def _are_decimals(cells: Sequence[str]) -> bool:
+    return len(cells) > 1 and all(map(_is_certain, cells)) and any(re.search(r",\d\d\b", text) for text in cells)
 
 
 def _is_measured(header: str) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from slowstep.audit.read.cells import Cell, Table
 from slowstep.audit.read.columns import OTHERS, is_number, plain
 from slowstep.audit.read.group_lines import GROUP
+from slowstep.audit.read.runs_in_columns import with_row_each
 from slowstep.audit.read.unit_grammar import TIMES, ratio
 
 
@@ -36,21 +37,9 @@ def _joined(header: Sequence[Cell], over: Sequence[str], below: Sequence[str], b
     groups = {name: at for name, at in each.items() if at}
     names = [(below[i] or over[i]) if i in single else f"{over[i]} {below[i]}" for i in places]
     if len(groups) > 1 and len({tuple(below[i] for i in at) for at in groups.values()}) == 1:
-        return _by_group([(names[i], *header[i][1:]) for i in places], single, groups, below, body)
+        own = [(names[i] if i in single else below[i], *header[i][1:]) for i in places]
+        return with_row_each(own, body, single, groups, GROUP)
     return [[(name, *cell[1:]) for name, cell in zip(names, header, strict=True)], *body]
-
-
-def _by_group(
-    header: Sequence[Cell], single: Sequence[int], groups: Mapping[str, list[int]], below: Sequence[str], body: Table
-) -> Table:
-    """Return a table with a row for each group of columns of each row, and the group in a column of its own."""
-    own = next(iter(groups.values()))
-    place = header[0][1:]
-    found = [[*(header[i] for i in single), (GROUP, *place), *((below[i], *place) for i in own)]]
-    for row in body:
-        for name, at in groups.items():
-            found.append([*(row[i] for i in single), (name, *row[0][1:]), *(row[i] for i in at)])
-    return found
 
 
 def _filled(names: Sequence[str], below: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slowstep.audit.read.columns import BATCHES, LENGTHS, NAMES_OF_SETTINGS
+from slowstep.audit.read.header_names import BATCHES, LENGTHS, NAMES_OF_SETTINGS
 from slowstep.audit.read.nested_names import CLOSES, OPENING, NestedNames, names_around
 from slowstep.audit.read.other_work import evaluates_first, evaluates_last
 from slowstep.audit.read.progress_bars import placed_lines

@@ -42,6 +42,22 @@ SIGNS = {
 """Commands and signs, each with the character that is printed."""
 
 SIGN = re.compile("|".join(re.escape(sign) + r"(?![a-z])" * sign[-1].isalpha() for sign in SIGNS))
+OF_SIUNITX = {
+    **{
+        rf"\{name}": sign
+        for name, sign in (("milli", "m"), ("micro", "µ"), ("kilo", "k"), ("mega", "M"), ("giga", "G"))
+    },
+    **{rf"\{name}": sign for name, sign in (("second", "s"), ("minute", "min"), ("hour", "h"), ("byte", "B"))},
+    r"\per": "/",
+    r"\percent": "%",
+    r"\watt": "W",
+}
+"""Commands of units in the package siunitx, each with its sign."""
+
+QUANTITY = re.compile(r"\\(?:SI|qty)\{([^{}]*)\}\{([^{}]*)\}")
+UNIT = re.compile(r"\\(?:si|unit)\{([^{}]*)\}")
+OF_A_UNIT = re.compile("|".join(re.escape(name) + r"(?![a-z])" for name in OF_SIUNITX))
+
 MATH = re.compile(r"(?<!\\)\$")
 COMMAND = re.compile(r"\\[A-Za-z]+\*?\s?|[{}]")
 """What only says how a text is set. What stands in its braces is printed."""
@@ -82,6 +98,9 @@ def _cells(part: str) -> list[str]:
     """Return the text of a cell, once for each column that it spans."""
     spans = SPANS.search(part)
     text = OF_ROWS.sub(lambda found: found["text"], spans["text"] if spans else part)
+    text = UNIT.sub(
+        lambda found: OF_A_UNIT.sub(lambda own: OF_SIUNITX[own[0]], found[1]), QUANTITY.sub(r"\1 \\si{\2}", text)
+    )
     drawn = SIGN.sub(lambda found: SIGNS[found[0]], MATH.sub("", NOTES.sub("", text)))
     said = " ".join(COMMAND.sub("", drawn).split()).replace("|", "\\|")
     return [said] * (int(spans["many"]) if spans else 1)

@@ -34,6 +34,9 @@ COUNTER = re.compile(
 MOST = 4
 """The most values of a setting that are kept."""
 
+MOST_SHOWN = 40
+"""The most characters of a line that are shown."""
+
 APART = 1.5
 """The ratio beyond which the values of a few lines are not those of one training."""
 
@@ -56,9 +59,13 @@ class LineSources:
     numbers: dict[str, dict[str, None]] = field(default_factory=dict)
     counts: set[str] = field(default_factory=set)
     """Up to two counts of steps."""
+    beginnings: list[str] = field(default_factory=list)
+    """The words before the first number of each line, of up to one more than `FEWEST` lines."""
 
     def add(self, line: str) -> None:
         """Add a line."""
+        if len(self.beginnings) <= FEWEST:
+            self.beginnings.append(re.split(r"\d", line, maxsplit=1)[0].strip(" \t-*_:>`[("))
         prefix = OF_A_PROCESS.match(line.lstrip())
         if prefix:
             self.processes.add(prefix[0])
@@ -77,6 +84,11 @@ class LineSources:
             if len(values) > 1:
                 said = ", ".join(f"{name}={value}" for value in values)
                 return f"are they of several configurations ({said})? Write each as a row"
+        names = [*dict.fromkeys(filter(None, self.beginnings))]
+        if len(self.counts) < 2 and len(names) > 1 and len(self.beginnings) <= FEWEST:
+            return (
+                f"are they of several runs ('{names[0][:MOST_SHOWN]}', '{names[1][:MOST_SHOWN]}')? Write each as a row"
+            )
         if quantity in OF_ALL_PROCESSES and len(self.processes) > 1:
             return f"{len(self.processes)} processes say it: is it the speed of each of them, or of all?"
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from slowstep.audit.figures import parse
+from slowstep.audit.figures import CURRENCY, parse
 from slowstep.audit.read.cells import Cell, bare, by_column, without_prefix
 from slowstep.audit.read.clocks import passed_in
 from slowstep.audit.read.columns import (
@@ -49,6 +49,12 @@ KEYS = {name for section in SECTIONS.values() for name in section.fields()} | {"
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
+OF_ULTRALYTICS = {"box_loss", "metrics/map50(b)", "metrics/accuracy_top1"}
+"""Columns of the history that Ultralytics writes for each epoch, `results.csv`."""
+
+TOTAL = re.compile(r"(?:grand )?total(?: cost| price)?|spend|spent|bill")
+"""Headers of what a run cost, if its cells have a currency."""
+
 BARE_STEP = re.compile(r"step ?[(\[][^)\]]+[)\]]|step[ _](?:ms|s)", re.IGNORECASE)
 """A header `step (ms)`, which may be that of the optimizer beside columns of passes."""
 
@@ -74,6 +80,7 @@ def by_headers_and_cells(
     held = [_of_whole_numbers(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     held = [with_percentages(one, cells) for one, cells in zip(held, texts, strict=True)]
     held = [_of_one_thing(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
+    held = [_of_money(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     return by_those_beside(held, names, texts)
 
 
@@ -83,6 +90,13 @@ def _of_one_thing(one: Column, name: str, cells: Sequence[str]) -> Column:
     said = [text for text in cells if plain(text).lower() not in NOTHING]
     is_thing = one.kind == "open" and name in ("epoch", "step")
     return timed if is_thing and said and all(_seconds(text, timed) is not None for text in said) else one
+
+
+def _of_money(one: Column, name: str, cells: Sequence[str]) -> Column:
+    """Return a column `total` as one of costs, where each cell has a currency."""
+    said = [plain(text) for text in cells if plain(text).lower() not in NOTHING]
+    is_cost = one.kind == "open" and TOTAL.fullmatch(name) and said and all(map(CURRENCY.match, said))
+    return Column("figure", "cost") if is_cost else one
 
 
 def named_once(held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[Column]:
@@ -150,8 +164,13 @@ def named_by_ids(held: Sequence[Column], header: Sequence[Cell]) -> list[Column]
 def elapsed_in(
     header: Sequence[Cell], body: Sequence[Sequence[Cell]], held: Sequence[Column]
 ) -> dict[int, list[float | None]]:
-    """Return the columns that nobody read and that hold the seconds since a run began."""
-    each = [passed_in(bare(plain(cell[0])), texts) for cell, texts in zip(header, by_column(header, body), strict=True)]
+    """Return the columns that nobody read and that hold the seconds since a run began.
+
+    A column `time` holds them in the history of Ultralytics, which is known by its losses.
+    """
+    names = [bare(plain(cell[0])) for cell in header]
+    names = ["elapsed (s)" if name == "time" and OF_ULTRALYTICS & {*names} else name for name in names]
+    each = [passed_in(name, texts) for name, texts in zip(names, by_column(header, body), strict=True)]
     return {i: times for i, times in enumerate(each) if times and held[i].kind == "open"}
 
 

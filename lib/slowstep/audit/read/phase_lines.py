@@ -22,7 +22,9 @@ PHASES = {
 FEWEST = 2
 """The number of phases from which on the lines of a table are those of a step."""
 
-UNIT = re.compile(r"\s*[(\[,]\s*(?:in )?([a-zµμ]+)\s*[)\]]?$|(?<!\S)(ms|us|µs|μs|msec|sec)$", re.IGNORECASE)
+UNIT = re.compile(
+    r"\s*[(\[,]\s*(?:in )?([a-zµμ]+)(?: ?/ ?(?:step|it|iter))?\s*[)\]]?$|(?<!\S)(ms|us|µs|μs|msec|sec)$", re.IGNORECASE
+)
 """The unit at the end of a header."""
 
 OF_A_SHARE = re.compile(r"%|\b(?:share|percent\w*|fraction|calls|count)\b", re.IGNORECASE)

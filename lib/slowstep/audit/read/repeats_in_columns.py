@@ -6,6 +6,7 @@ import re
 
 from slowstep.audit.read.cells import Table
 from slowstep.audit.read.columns import LABELS, MEASURED, column, plain
+from slowstep.audit.read.runs_in_columns import with_row_each
 
 WHICH = r"(?:run|rep(?:eat|etition)?|trial|seed|try|attempt)s?[ _]?#?\d{1,6}"
 FIRST = re.compile(rf"{WHICH}[\s:,-]*(?P<what>\S.*)", re.IGNORECASE)
@@ -28,15 +29,15 @@ def with_repeats_in_rows(table: Table) -> Table:
     if len(called) < 2 or len({what.lower() for what in called.values()}) > 1:
         return table
     others = [i for i in range(len(header)) if i not in called]
-    place = header[0][1:]
     named = any(plain(header[i][0]).lower() in LABELS for i in others)
-    first = next(iter(called))
-    found = [[*([] if named else [("run", *place)]), *(header[i] for i in others), (called[first], *header[first][1:])]]
-    for at, row in enumerate(body, 1):
-        name = plain(row[0][0]) if 0 in others else ""
-        names = [] if named else [(name or f"row {at}", *row[0][1:])]
-        found += [[*names, *(row[i] for i in others), row[i]] for i in called]
-    return found
+    names = [plain(row[0][0]) if 0 in others else "" for row in body]
+    first, behind = next(iter(called)), len(header)
+    header = [*((called[first] if i in called else name, *place) for i, (name, *place) in enumerate(header))]
+    header = [*header, ("run", *header[0][1:])]
+    body = [
+        [*row, (name or f"row {at}", *row[0][1:])] for at, (row, name) in enumerate(zip(body, names, strict=True), 1)
+    ]
+    return with_row_each(header, body, [*([] if named else [behind]), *others], {str(i): [i] for i in called}, "")
 
 
 def _what(header: str) -> str:

@@ -18,6 +18,7 @@ from slowstep.audit.read.columns import (
     ONLY_OUT_OF_MEMORY,
     OUT_OF_MEMORY,
     Column,
+    device_in,
     figure,
     plain,
 )
@@ -87,6 +88,8 @@ class _RowSoFar:
         self.with_spread = self.with_spread or (held.kind in MEASURED and says_spread(text))
         if held.kind in ("label", "factor", "ignored"):
             return
+        if device := device_in(name):
+            self.unknown[name] = device
         if counted := counted_devices(text, held):
             text, device = counted
             self.unknown |= {name: device} if device else {}

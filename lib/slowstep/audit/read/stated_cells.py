@@ -59,7 +59,7 @@ def stated(cell: str, held: Column) -> tuple[str, str] | None:
     if (unit or held.unit) == "%":
         share = Decimal(sign + number) / 100
         if sign or (word or "").lower() == "faster" or held.percentage == "more":
-            return held.name, f"{about}{1 + share}"
+            return (held.name, f"{about}{1 + share}") if share > -1 else None  # no speed falls by more than all of it
         return (held.name, f"{about}{share}") if held.percentage == "whole" and share else None
     return None if sign or not float(number) else (held.name, about + number)
 

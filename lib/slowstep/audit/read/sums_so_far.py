@@ -25,10 +25,10 @@ PER_EPOCH = {
 }
 """Figures that may be of an epoch, each with the figure that they are then, and the size of its unit in that one's."""
 
-SUMS = (*PER_EPOCH, "cost", "device_hours")
+SUMS = (*PER_EPOCH, "tokens_in_all", "cost", "device_hours")
 """Figures that may be sums of all rows so far."""
 
-COUNTED = ("steps", "samples")
+COUNTED = ("steps", "samples", "tokens_in_all")
 """Sums that may also be planned before a run begins, and then are the same in each row."""
 
 CERTAIN, GROWN = 9, 1.5

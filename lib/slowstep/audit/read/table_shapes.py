@@ -23,6 +23,7 @@ from slowstep.audit.read.group_lines import with_groups_named
 from slowstep.audit.read.header_lines import with_one_header
 from slowstep.audit.read.phase_lines import with_phases_named
 from slowstep.audit.read.repeats_in_columns import with_repeats_in_rows
+from slowstep.audit.read.runs_in_columns import with_runs_in_rows
 
 CHART = re.compile(r"(?P<run>.+?) - (?P<metric>.+?)(?P<end>__(?:MIN|MAX))?")
 """A header of the export of one of W&B's charts: the run, the metric, and whether it is an end of a smoothed range."""
@@ -37,7 +38,7 @@ def reshaped(table: Table, given: Mapping[str, str]) -> Table:
     if any(plain(cell[0]) in given for cell in table[0]):
         return table
     table = with_repeats_in_rows(with_one_header(with_groups_named(table)))
-    table = with_arrows_apart(_transposed(with_phases_named(table)))
+    table = with_arrows_apart(_transposed(with_runs_in_rows(with_phases_named(table))))
     return _of_chart(with_changes_apart(table))
 
 
@@ -79,7 +80,7 @@ def _of_chart(table: Table) -> Table:
     """Return the export of a chart with a column for the run, and one for each metric."""
     header, *body = table
     each = [CHART.fullmatch(plain(cell[0])) for cell in header[1:]]
-    if plain(header[0][0]).lower() not in POSITIONS or not each or not all(each):
+    if bare(plain(header[0][0])) not in POSITIONS or not each or not all(each):
         return table
     kept = [(i, found["run"], bare(found["metric"])) for i, found in enumerate(each, 1) if not found["end"]]
     metrics = list(dict.fromkeys(metric for _, _, metric in kept))

@@ -26,6 +26,7 @@ from slowstep.audit.read.device_cells import counted_devices
 from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
 from slowstep.audit.read.few_steps import STATISTIC, of_few
 from slowstep.audit.read.headings import headings_of, is_of_inference
+from slowstep.audit.read.languages import in_english
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
     elapsed_in,
@@ -76,14 +77,15 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return the rows of a text as `read_table` does; Unreadable names `source`."""
+    columns = {said: meaning for name, meaning in (columns or {}).items() for said in (name, in_english(name))}
     tables = tables_in(text, source)
     if not tables:
         raise NoFigures(source, 1, 1, "holds no table with a header and a row")
-    of_runs = with_units_of_captions([table for table in tables if not are_parts(table[0])], text, columns or {})
+    of_runs = with_units_of_captions([table for table in tables if not are_parts(table[0])], text, columns)
     if not of_runs:
         why = "its rows are parts of a run, with how often each was called: write the time of a whole step as a row"
         raise NoFigures(source, tables[0][0][0][1], 1, why)
-    found = rows_of(of_runs, source, columns or {}, headings_of(text, of_runs))
+    found = rows_of(of_runs, source, columns, headings_of(text, of_runs))
     if not any(measured_in(row) or row["phases"] for row in found):
         unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
         but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""

@@ -25,7 +25,7 @@ THINGS = (
     | dict.fromkeys(("batch", "batches", "ba", "update", "updates"), "step")
     | dict.fromkeys(("sample", "samples", "example", "examples", "ex"), "sample")
     | dict.fromkeys(("seq", "seqs", "sequence", "sequences"), "sample")
-    | dict.fromkeys(("image", "images", "img", "imgs", "item", "items", "record", "records"), "sample")
+    | dict.fromkeys(("image", "images", "img", "imgs", "im", "item", "items", "record", "records"), "sample")
     | dict.fromkeys(("tok", "toks", "token", "tokens", "tk", "tks"), "token")
     | dict.fromkeys(("epoch", "epochs", "ep"), "epoch")
 )
