@@ -431,6 +431,22 @@ def test_gradients_that_are_thrown_away_are_computed_no_more(off: bool) -> None:
     assert all(map(torch.equal, expected.parameters(), maker.parameters()))
 
 
+def test_gradients_are_looked_at_no_longer_where_an_optimizer_uses_all() -> None:
+    """The looks take time, which no step may take that is measured."""
+    model, looked, patches = nn.Linear(4, 1), list[int](), Patches()
+    ThrownGradients(lambda: looked.append(1) or [model]).attach(patches)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(12):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).mean().backward()
+        optimizer.step()
+        if step == 6:
+            looked.clear()
+    patches.remove()
+
+    assert looked == []
+
+
 def steps_along(model: nn.Linear, _: list[torch.Tensor]) -> None:
     """Step along the gradients of the first pass, as SAM does."""
     for weight in model.parameters():

@@ -299,15 +299,17 @@ def test_the_line_of_a_loop_is_the_one_that_calls_its_operators(called: dict[str
     assert line in found.consists_of[0]
 
 
-@pytest.mark.parametrize("whole", [0.0, 0.3])
-def test_a_loop_without_gradients_may_lose_all_of_its_time(whole: float) -> None:
-    """What one call after the other costs is certainly lost; what it computes of the data alone can be kept as well."""
+@pytest.mark.parametrize(("profiled_whole", "whole"), [(0.0, 0.0), (0.3, 0.3), (0.2, 0.28)])
+def test_a_loop_without_gradients_may_lose_all_of_its_time(profiled_whole: float, whole: float) -> None:
+    """What one call after the other costs is certainly lost; what it computes of the data alone can be kept as well.
+
+    A profile may hold less of it than looks at the stack do."""
     known = profiled(places={"forward": {"net.py:45 in farthest": 0.26, "net.py:43 in farthest": 0.02}})
     loop = Loop(
         name="aten::select",
         calls=320 * known.steps,
         seconds=0.1 * known.seconds,
-        without_gradients=whole * known.seconds,
+        without_gradients=profiled_whole * known.seconds,
     )
     called = {"forward": {"net.py:43 in farthest": 320.0, "net.py:45 in farthest": 320.0, "net.py:1 in forward": 8.0}}
     profile = replace(known, loops={"forward": loop}, called=called)
@@ -316,7 +318,7 @@ def test_a_loop_without_gradients_may_lose_all_of_its_time(whole: float) -> None
 
     assert found.share.mean == pytest.approx(0.1)
     assert found.share.upper == pytest.approx(max(whole, 1.5 * 0.1))
-    assert ("30 % in all" in found.why) == (whole > 0)
+    assert (f"{100 * whole:.0f} % in all" in found.why) == (whole > 0)
     assert "net.py:45" in found.consists_of[0]
 
 

@@ -110,15 +110,32 @@ def line_of_loop(profile: ProfileRecord, phase: str) -> str:
 
     Where no line is known to do so, it is the largest that takes no more than the loop does.
     """
-    loop, called = profile.loops[phase], profile.called.get(phase, {})
+    loop = profile.loops[phase]
+    if turning := _turning(profile, phase):
+        return max(turning, key=lambda line: turning[line])
     found = [p for p in profile.places if p.phase == phase and p.own]
-    most_calls = max(called.values(), default=0.0)
-    if most_calls >= loop.calls / profile.steps / 2:
-        share = {p.where: p.share for p in found}
-        return max((line for line in called if called[line] >= most_calls / 2), key=lambda at: share.get(at, 0.0))
     most = trust(profile) * (loop.seconds + loop.products) / profile.seconds
     line = next((p for p in found if p.share <= most), found[0] if found else None)
     return line.where if line else ""
+
+
+def loop_without_gradients(profile: ProfileRecord, phase: str) -> float:
+    """Return the share of the time, 0 to 1, of all turns of a loop without gradients; 0 where it has some.
+
+    Looks at the stack tell it without a profiler, where the lines of the loop are known.
+    """
+    seen = profile.loops[phase].without_gradients / profile.seconds
+    return max(seen, sum(_turning(profile, phase).values())) if seen else 0.0
+
+
+def _turning(profile: ProfileRecord, phase: str) -> dict[str, float]:
+    """Return the lines that call operators about as often as a loop turns, with their shares of the time."""
+    called = profile.called.get(phase, {})
+    most = max(called.values(), default=0.0)
+    if most < profile.loops[phase].calls / profile.steps / 2:
+        return {}
+    share = {p.where: p.share for p in profile.places if p.phase == phase and p.own}
+    return {line: share.get(line, 0.0) for line, times in called.items() if times >= most / 2}
 
 
 def lines_of_written_out(profile: ProfileRecord, what: str, phase: str) -> list[str]:

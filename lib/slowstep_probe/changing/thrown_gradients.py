@@ -22,8 +22,9 @@ from slowstep_probe.looks import looking, with_size
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 
-LOOKS = 32
-"""The backward passes that are looked at: some models are trained in every fifth step alone."""
+LOOKS, FEW = 32, 4
+"""The backward passes that are looked at, as some models are trained in every fifth step alone; and those after which
+no more are, where optimizers have used all that was computed. Such looks are over before a trial's steps are timed."""
 
 BACKWARD = inspect.signature(torch.autograd.backward)
 
@@ -104,7 +105,6 @@ class ThrownGradients:
         wanted: list[torch.Tensor] = []
         try:
             if looks:
-                self._left -= 1
                 looking(self._begins)()
             elif not within:
                 self._pending.clear()
@@ -134,6 +134,9 @@ class ThrownGradients:
                 self._thrown.update((line, identity) for line in one.lines)
                 del self._pending[identity]
         self._before = {id(weight): _state(weight) for weight in self._weights()}
+        self._left -= bool(self._before)  # models are known after their first steps
+        if LOOKS - self._left > FEW and not self._thrown and not self._pending:
+            self._left = 0
 
     def _ends(self, line: CodePlace) -> None:
         """Note which gradients a pass has computed."""

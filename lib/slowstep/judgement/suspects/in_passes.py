@@ -14,6 +14,7 @@ from slowstep.judgement.operators import (
     line_of_loop,
     lines_of_moves,
     lines_of_written_out,
+    loop_without_gradients,
     looped,
     memory_moves,
     pause,
@@ -96,7 +97,7 @@ def _looping(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) 
     loop = looped(profile, phase, facts.product_rate)
     if loop is None or loop.share < least:
         return
-    of, whole = profile.loops[phase].of, profile.loops[phase].without_gradients / profile.seconds
+    of, whole = profile.loops[phase].of, loop_without_gradients(profile, phase)
     share, kept = _from_profile(loop.share, facts.shares[phase], profile), ""
     if whole > share.upper:
         share = replace(share, upper=min(whole, facts.shares[phase].upper))
