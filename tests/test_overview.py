@@ -222,7 +222,7 @@ def test_the_answer_says_what_was_shown_and_may_not_be_adopted(concluded: Conclu
 
     assert "throughput was shown with per_device_train_batch_size=8" in found.answer
     assert found.headline.endswith("which is not adopted.")
-    assert found.beside.startswith("It is other training (")
+    assert found.beside.startswith("It changes training (")
     assert replace(found, causes=[]).answer == found.answer
 
 
