@@ -31,7 +31,7 @@ When a step ends (see `step_ends`):
 - Where backward passes go on and neither a loader is asked nor a module called (functions over bare parameters, or all
   of it within a closure), nothing tells where a step begins, and a step ends where its optimizer's step does.
 
-Which process and which thread train (see `children`, `training_thread`):
+Which process and which thread train (see `training_thread`):
 
 - One process trains: this one, or one that it forks. A child of one that trains already does not, and neither does a
   child before it has made a step.
