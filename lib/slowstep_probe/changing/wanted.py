@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +81,7 @@ class Wanted:
         """
         own = type(making)
         names = list(inspect.signature(own.__init__).parameters.values())[1:]
-        name, at = f"{own.__module__}.{own.__qualname__}", here(making)
+        name, at = public_name(own), here(making)
         if own.__init__ is kind.__init__:
             position = position_of(argument, [one.name for one in names], args)
             self.note(key, name, before, after, argument, position, place=at)
@@ -89,7 +90,7 @@ class Wanted:
             slot = by_position.index(argument) if argument in by_position else None
             self.note(key, name, before, after, argument, slot=slot, place=at)
         else:
-            self.note(key, f"{kind.__module__}.{kind.__qualname__}", before, after, argument)
+            self.note(key, public_name(kind), before, after, argument)
 
     def note_once(self, key: str, name: str, before: Any, after: Any, place: CodePlace | None = None) -> None:
         """Note a change that is made again and again, the first time."""
@@ -104,3 +105,11 @@ def position_of(argument: str, names: Sequence[str], args: Sequence[Any]) -> int
     """
     at = names.index(argument) if argument in names else len(args)
     return at if at < len(args) else None
+
+
+def public_name(kind: type) -> str:
+    """Return the full name of a class by the outermost package that has it: `torch.optim.AdamW`."""
+    parts = kind.__module__.split(".")
+    packages = [".".join(parts[:depth]) for depth in range(1, len(parts))]
+    holders = (one for one in packages if getattr(sys.modules.get(one), kind.__name__, None) is kind)
+    return f"{next(holders, kind.__module__)}.{kind.__qualname__}"
