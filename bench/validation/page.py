@@ -146,7 +146,7 @@ def write(figures: dict[str, Any], where: str, target: Path) -> None:
         cell["id"] = str(i)
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text(json.dumps(notebook), encoding="utf-8")
-    render(own, target, "slowstep: validation")
+    render(own, target, "validation", "slowstep")
 
 
 def _cell(part: str | Chart | Table | Text) -> Any:

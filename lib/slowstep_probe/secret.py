@@ -124,11 +124,15 @@ def shown_value(value: str) -> str:
     """
     before, held = _nested_in(value)
     try:
-        if held is not None and (shown := masked("", held)) != held:
-            return before + json.dumps(shown, ensure_ascii=False, default=str)
+        if held is not None and (shown := _json(masked("", held))) != _json(held):
+            return before + shown
     except RecursionError:
         return before + HIDDEN
     return _without(_known(), IN_VALUES, value, str)
+
+
+def _json(held: Any) -> str:
+    return json.dumps(held, ensure_ascii=False, skipkeys=True, default=str)
 
 
 def _nested_in(value: str) -> tuple[str, Any]:
