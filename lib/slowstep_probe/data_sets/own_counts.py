@@ -11,9 +11,7 @@ from typing import Any
 
 import torch
 
-from slowstep_probe.by_identity import ByIdentity
 from slowstep_probe.data_sets.held import (
-    LOOKED_AT,
     all_of,
     attributes,
     held,
@@ -21,6 +19,7 @@ from slowstep_probe.data_sets.held import (
     is_of_library,
     named,
 )
+from slowstep_probe.data_sets.steady_growth import SteadyGrowth
 
 MAKING = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "forward")
 """The methods with which the making of a batch begins, of a data set and of what it holds."""
@@ -30,7 +29,7 @@ SETS = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
 """Instructions of Python's that read a name, or set one."""
 
 
-class OwnCounts:
+class OwnCounts(SteadyGrowth):
     """Notes which data sets count while they make a batch, as one does that grows harder by what it gave so far.
 
     Each worker would count in a copy of its own, and anew in each epoch. What grows by the same number with each batch
@@ -38,30 +37,14 @@ class OwnCounts:
     batch, is a statistic; one that `__iter__` sets begins anew with each iterator anyway.
     """
 
-    def __init__(self) -> None:
-        self.found: ByIdentity[str] = ByIdentity()
-        """The attribute or the name by which a data set counts."""
-        self._before: ByIdentity[dict[str, float]] = ByIdentity()
-        self._grown: ByIdentity[list[dict[str, float]]] = ByIdentity()
+    def numbers(self, data: Any) -> dict[str, float]:
+        """Return the numbers that a data set and what it holds have, and those that its code names, by these words."""
+        return _numbers(data)
 
-    def asked(self, data: Any) -> None:
-        """Look at a data set before one of its first batches is made."""
-        if len(self._grown.setdefault(data, [])) < LOOKED_AT:
-            self._before[data] = _numbers(data)
-
-    def made(self, data: Any) -> None:
-        """Look at it after a batch was made."""
-        before, grown = self._before.pop(data, None), self._grown.get(data, [])
-        if before is None:
-            return
-        grown.append({name: value - before[name] for name, value in _numbers(data).items() if name in before})
-        if len(grown) < LOOKED_AT:
-            return
-        first, *others = grown
-        counts = [name for name, by in first.items() if by and all(one.get(name) == by for one in others)]
-        matters = _read_in_making(data) if counts else set[str]()
-        if names := [name for name in counts if name.rpartition(".")[2] in matters]:
-            self.found[data] = names[0]
+    def judged(self, data: Any, grown: dict[str, float]) -> str:
+        """Return the first count that the making of a batch reads."""
+        matters = _read_in_making(data) if grown else set[str]()
+        return next((name for name in grown if name.rpartition(".")[2] in matters), "")
 
 
 def trained_within(data: Any, trained: Iterable[torch.Tensor]) -> str:
