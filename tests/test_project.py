@@ -286,6 +286,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [] == [heading for place, heading in places if heading and heading not in headings(place)]
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "gallery").rglob("*.html")), ids=lambda page: page.stem)
+def test_links_of_the_gallery_lead_somewhere(page: Path) -> None:
+    """Whoever follows a link of a kept report finds the file, or the part of the page."""
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r'href="(?!https?:|data:)([^"#]*)(?:#([^"]+))?"', text)
+
+    assert [] == [name for name, _ in links if name and not (page.parent / name).exists()]
+    assert [] == [part for name, part in links if part and not name and f'id="{part}"' not in text]
+
+
 @pytest.mark.parametrize("name", ["architecture", "adding-a-factor", "method"])
 def test_pages_name_files_that_are_there(name: str) -> None:
     """Whoever looks for a module where a page says it is finds it."""
