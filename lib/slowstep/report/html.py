@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, select_autoescape
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from nbconvert.exporters import TemplateExporter
-from nbconvert.filters import markdown2html
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import MIME
@@ -125,7 +125,12 @@ def environment() -> Environment:
     return made
 
 
-FILTERS = {"clean": clean, "markdown": lambda text: clean(markdown2html(text)), "drawing": drawing}
+def markdown(text: str) -> str:
+    """Return Markdown as HTML. Headings hold no link to themselves, since `clean` leaves no address to lead to."""
+    return clean(MarkdownWithMath(renderer=IPythonRenderer(escape=False, exclude_anchor_links=True)).render(text))
+
+
+FILTERS = {"clean": clean, "markdown": markdown, "drawing": drawing}
 """The filters of every page. None of them trusts what it is given."""
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
