@@ -28,7 +28,7 @@ from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.spending import Spending
 from slowstep.investigation.together import next_comparisons
-from slowstep.judgement.comparison import FEWEST_PAIRS, apart_from_itself, change
+from slowstep.judgement.comparison import FEWEST_PAIRS, aa_offset, change
 from slowstep.judgement.judge import before_trial
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, span
@@ -363,7 +363,7 @@ class Lab(Shown):
             minimum_effect=self.settings.budget.minimum_effect,
             decision=decision,
             noise=self.baseline.noise,
-            apart=apart_from_itself(self.baseline.record),
+            apart=aa_offset(self.baseline.record),
             fails=self.baseline.fails,
             unprojected=self.baseline.unprojected,
             unprofiled=self.baseline.unprofiled,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowstep.judgement.comparison import FEWEST_PAIRS, LOOKS
-from slowstep.judgement.intervals import refuting_half
+from slowstep.judgement.intervals import refuting_half_width
 from slowstep.records import Pair
 
 FIRST = 1.0
@@ -109,4 +109,4 @@ def block_length(
 def _refuting_pairs(sd: float, minimum_effect: float) -> float:
     """Return the pairs after which a level without a gain is refuted, where they scatter by `sd`; infinite if none."""
     half = REACHED * math.log(1 + minimum_effect)
-    return next((n for n in LOOKS if refuting_half(sd, n) <= half), math.inf)
+    return next((n for n in LOOKS if refuting_half_width(sd, n) <= half), math.inf)

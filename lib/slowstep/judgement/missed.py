@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast, Meaning
-from slowstep.judgement.comparison import ComparisonResult, apart_from_itself, change_by_samples, launches_of
+from slowstep.judgement.comparison import ComparisonResult, aa_offset, change_by_samples, launches_of
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.losses import DATA
 from slowstep.judgement.observed_sizes import positions_of_sample
 from slowstep.judgement.run_facts import MAY_STALL
-from slowstep.judgement.stopping import shown_alone
+from slowstep.judgement.stopping import needs_another_launch
 from slowstep.judgement.suspects import LITTLE
 from slowstep.judgement.throughput import sides, speed_up, throughput, works
 from slowstep.judgement.timeline import NOTICED
@@ -162,7 +162,7 @@ def _positive(numbers: object) -> dict[str, float]:
 
 def _differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
     """Return that the run differs from itself by as much as decides here; empty if it does not."""
-    apart, effect, least = apart_from_itself(noise), compared.result.effect, math.log1p(compared.minimum)
+    apart, effect, least = aa_offset(noise), compared.result.effect, math.log1p(compared.minimum)
     if effect.upper < least:
         decides, may = effect.upper + apart >= least, "hide a gain"
     else:
@@ -204,7 +204,7 @@ def _stalls_added(compared: Compared) -> str:
 def _of_one_launch(compared: Compared) -> str:
     """Return that one launch alone shows the gain, whose own speed may be all of it; empty if others confirm it."""
     launches = launches_of(compared.record.pairs)
-    if not shown_alone(compared.result.effect, launches):
+    if not needs_another_launch(compared.result.effect, launches):
         return ""
     return (
         "all of its pairs are of one launch of each arm, and two launches of the same run may differ by as much: "

@@ -10,7 +10,15 @@ import numpy as np
 from scipy import special
 
 from slowstep.judgement.comparison import LOOKS, launches_of, log_ratios
-from slowstep.judgement.intervals import ALONE, NOMINAL_P, Interval, expected_half, foreseen, launches_weigh, paired
+from slowstep.judgement.intervals import (
+    NOMINAL_P,
+    ONE_LAUNCH_MARGIN,
+    Interval,
+    expected_half_width,
+    launches_weigh,
+    paired,
+    predicted,
+)
 from slowstep.records import Pair
 
 JUDGED_FROM = 7
@@ -23,9 +31,9 @@ FINE = 0.1
 """The half of an interval, as a gain, that is short enough for any effect that is to be quoted."""
 
 
-def shown_alone(effect: Interval, launches: Sequence[Hashable]) -> bool:
+def needs_another_launch(effect: Interval, launches: Sequence[Hashable]) -> bool:
     """Return whether one launch alone shows this effect, and its own offset may be all of it."""
-    return len(set(launches)) < 2 and max(effect.lower, -effect.upper) < ALONE
+    return len(set(launches)) < 2 and max(effect.lower, -effect.upper) < ONE_LAUNCH_MARGIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +80,7 @@ class StopRule:
         effect = paired(ratios, launches)
         shown = self._shown(effect) and self._known_well(effect)
         if shown or self._excluded(effect):
-            return not (shown and self.launches > 1 and shown_alone(effect, launches))
+            return not (shown and self.launches > 1 and needs_another_launch(effect, launches))
         return effect.n >= JUDGED_FROM and self._chance(effect) < self.futility
 
     def _shown(self, effect: Interval) -> bool:
@@ -103,8 +111,8 @@ class StopRule:
         open.
         """
         least = self._least
-        sd, refuting = foreseen(effect, self.max_pairs)
-        _, supporting = foreseen(effect, self.max_pairs, NOMINAL_P / max(self.comparisons, 1))
+        sd, refuting = predicted(effect, self.max_pairs)
+        _, supporting = predicted(effect, self.max_pairs, NOMINAL_P / max(self.comparisons, 1))
         shown = special.ndtr((effect.mean - max(supporting, least)) / sd)
         excluded = special.ndtr((least - refuting - effect.mean) / sd)
         if self.two_sided:
@@ -123,7 +131,7 @@ class StopRule:
         early look still takes none if the next one will decide without them, should the mean stay where it is.
         """
         effect = paired(ratios, launches)
-        if self.minimum_effect is not None and self._shown(effect) and shown_alone(effect, launches):
+        if self.minimum_effect is not None and self._shown(effect) and needs_another_launch(effect, launches):
             return True
         if not launches_weigh(ratios, launches, self.launch_share):
             return False
@@ -136,7 +144,7 @@ class StopRule:
         mean = float(np.mean(ratios))
         mean = abs(mean) if self.two_sided else mean
         refuting, supporting = (
-            expected_half(ratios, launches, then, p) for p in (NOMINAL_P, NOMINAL_P / max(self.comparisons, 1))
+            expected_half_width(ratios, launches, then, p) for p in (NOMINAL_P, NOMINAL_P / max(self.comparisons, 1))
         )
         known_well = refuting <= self._allowed(mean)
         return mean + refuting < self._least or (mean > max(supporting, self._least) and known_well)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.investigation.results import Baseline
-from slowstep.judgement.comparison import apart_from_itself
+from slowstep.judgement.comparison import aa_offset
 from slowstep.judgement.nodes import NODE, against_first
 from slowstep.judgement.observed_sizes import loaders_of_step
 from slowstep.judgement.suspects import Suspect
@@ -185,7 +185,7 @@ def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
         pairs = "1 pair" if read.n == 1 else f"{read.n} pairs"
         return f"How far it differs from itself can't be told from {pairs}."
     told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"
-    if apart := apart_from_itself(baseline.record):
+    if apart := aa_offset(baseline.record):
         by = percentage(math.expm1(apart))
         told = f"its launches differ by {by}, more than intervals allow for, and no gain of that size is believed"
     return (
