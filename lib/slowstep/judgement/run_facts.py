@@ -13,7 +13,7 @@ from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import samples_of_step
-from slowstep.judgement.operators import OF_FEW
+from slowstep.judgement.operators import SHORT_PROFILE_ERROR
 from slowstep.judgement.shares import with_event
 from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
 from slowstep.judgement.timeline import NOTICED, StepsSeen, Timeline, steps_to_see, timeline
@@ -210,7 +210,7 @@ def events_alone(settings: Settings, blocks: Sequence[Block], events: EventRecor
     known = {
         event: replace(alone, least=alone.least / by, most=alone.most * by)
         for event, alone in _alone_each_step(settings, blocks, events).items()
-        if alone and (by := OF_FEW if len(events.seconds[event]) == 1 else 1.0)
+        if alone and (by := SHORT_PROFILE_ERROR if len(events.seconds[event]) == 1 else 1.0)
     }
     ends = [
         _of_job({event: getattr(alone, end) for event, alone in known.items()}, blocks)

@@ -16,7 +16,7 @@ from slowstep import __version__
 from slowstep.environment.machine import this_machine, versions
 from slowstep.factors import Arm
 from slowstep.judgement.devices import MEASURED, Peak
-from slowstep.judgement.operators import ENOUGH
+from slowstep.judgement.operators import ENOUGH_STEPS
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison
@@ -50,7 +50,7 @@ PEAK = "slowstep_probe.trial.device_peak:measure"
 OCCURRENCES = 3
 """The number of times that a periodic event is measured. The first may be slower, and the report shows them all."""
 
-PROFILED_STEPS, PROFILED_SECONDS, FEWEST_PROFILED = 5, 1.0, ENOUGH
+PROFILED_STEPS, PROFILED_SECONDS, FEWEST_PROFILED = 5, 1.0, ENOUGH_STEPS
 """The most profiled steps, enough to see what a step is made of, and the seconds beyond which there are fewer of them,
 down to the fewest whose median one disturbed step does not move.
 
