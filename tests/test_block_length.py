@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simulated import block, pairs
-from slowstep.judgement.block_length import LONG_BLOCKS, LONGEST, SHORTEST, block_length, prolonged
+from slowstep.judgement.block_length import LONG_BLOCKS, LONGEST_SECONDS, SHORTEST_SECONDS, block_length, prolonged
 from slowstep.judgement.stopping import StopRule
 from slowstep.records import Block, Pair
 
@@ -42,7 +42,7 @@ def price(seconds: float, drift: float, step_noise: float, turn: float) -> float
 @pytest.mark.parametrize("turn", [0.1, 0.5, 3.0])
 def test_a_block_costs_little_more_than_the_best_one(drift: float, step_noise: float, turn: float) -> None:
     """With the five pairs of an A/A comparison, the price of what they tell is near that of the best length."""
-    lengths = np.geomspace(SHORTEST, max(LONGEST, turn), 60)
+    lengths = np.geomspace(SHORTEST_SECONDS, max(LONGEST_SECONDS, turn), 60)
     least = min(price(b, drift, step_noise, turn) for b in lengths)
     chosen = [block_length(machine(drift, step_noise, 5, seed), turn).seconds for seed in range(60)]
 

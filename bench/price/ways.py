@@ -10,7 +10,7 @@ from scipy import special
 
 from bench.price.machines import STEP, Clock, Machine, Recorded
 from slowstep.investigation.together import TOGETHER
-from slowstep.judgement.block_length import FIRST, block_length
+from slowstep.judgement.block_length import FIRST_BLOCK_SECONDS, block_length
 from slowstep.judgement.comparison import OVERALL_P, change
 from slowstep.judgement.intervals import NOMINAL_P
 from slowstep.judgement.stopping import StopRule
@@ -66,9 +66,9 @@ def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[f
     clock, budget = Clock(machine, rng), Budget()
     clock.wait(launches.once)
     baseline = Baseline(clock, launches)
-    (alike,) = _rounds(baseline, [0.0], FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
+    (alike,) = _rounds(baseline, [0.0], FIRST_BLOCK_SECONDS, StopRule(max_pairs=budget.noise_pairs), budget)
     length = block_length(alike, launches.turn, MINIMUM_EFFECT, budget.block_steps_min)
-    block = length.seconds if length else FIRST
+    block = length.seconds if length else FIRST_BLOCK_SECONDS
     rule = StopRule(max_pairs=budget.max_pairs, minimum_effect=MINIMUM_EFFECT, comparisons=len(gains))
     known: dict[int, Estimate] = {}
     order = [int(level) for level in rng.permutation(len(gains))]

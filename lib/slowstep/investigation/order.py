@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from slowstep.factors import Contrast, Factor, Level, Meaning
 from slowstep.investigation.evidence import CEILING, Evidence
 from slowstep.investigation.permission import permits
-from slowstep.judgement.block_length import FIRST, prolonged
+from slowstep.judgement.block_length import FIRST_BLOCK_SECONDS, prolonged
 from slowstep.judgement.bounds import bound as bound_called
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.throughput import speed_up
@@ -129,7 +129,7 @@ def _seconds(pairs: int, launches: int, contrast: Contrast, evidence: Evidence) 
     turn = known.turn_seconds if known else 0.0
     samples = [arm.settings.effective_batch_size for arm in (contrast.treatment, contrast.baseline)]
     times = max(1.0, samples[0] / max(1, samples[1]))
-    block = _longest_block(budget.block_seconds or (known.seconds if known else FIRST), times, evidence)
+    block = _longest_block(budget.block_seconds or (known.seconds if known else FIRST_BLOCK_SECONDS), times, evidence)
     return 2 * pairs * (block + turn) + launches * (2 * launch + own)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import STALL, ComparisonResult
-from slowstep.judgement.course import LEAST, Course, courses
+from slowstep.judgement.course import LEAST_CHANGE, Course, courses
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.throughput import samples_per_step, seconds_per_sample, sides
 from slowstep.records import Block, ComparisonRecord, TrialRecord
@@ -84,8 +84,8 @@ def passing(one: Course) -> str:
 
 def _growth_notes(record: ComparisonRecord) -> list[str]:
     """Return the notes on phases that grow as the changed run trains on, and do not without the change."""
-    before = {one.phase for one in courses(record.baseline.steps, LEAST) if one.grows}
-    grow = [one for one in courses(record.treatment.steps, LEAST) if one.grows and not one.once]
+    before = {one.phase for one in courses(record.baseline.steps, LEAST_CHANGE) if one.grows}
+    grow = [one for one in courses(record.treatment.steps, LEAST_CHANGE) if one.grows and not one.once]
     return [
         f"{phase_named(one.phase)} takes longer the further the changed run has trained (its steps grew by "
         f"{percentage(one.change - 1)} in {one.steps:,} steps), so the gain holds for the beginning alone"

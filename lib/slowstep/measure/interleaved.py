@@ -32,7 +32,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from slowstep.judgement.block_length import FIRST, prolonged
+from slowstep.judgement.block_length import FIRST_BLOCK_SECONDS, prolonged
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.beside_blocks import BesideBlock
@@ -63,7 +63,7 @@ class InterleavedComparison:
 
     def __init__(self, pool: TrialPool, request: ComparisonRequest, deadline: float = math.inf):
         self.pool, self.request, self.budget, self.deadline = pool, request, pool.budget, deadline
-        self.block_seconds = self.budget.block_seconds or request.block_seconds or FIRST
+        self.block_seconds = self.budget.block_seconds or request.block_seconds or FIRST_BLOCK_SECONDS
         self.arms = (request.baseline, request.treatment)
         self.keys = keys_of(request)
         self.seed = int(identity(self.budget.seed, *self.keys, request.purpose), 16) % 2**32
