@@ -29,7 +29,7 @@ from slowstep.judgement.drift import Drift, drift
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.later_epochs import epochs_end_since
-from slowstep.judgement.missed import KnownOfRun
+from slowstep.judgement.missed import RunContext
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, project, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
@@ -383,8 +383,8 @@ class Evidence:
         record = self.have(self.comparison(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
-        known = KnownOfRun(stalls=self._stalling, noise=self.noise, reads=self.baseline.facts.first_reads)
-        verdict = judge(prior, contrast, record, least, device, known)
+        context = RunContext(stalls=self._stalling, noise=self.noise, reads=self.baseline.facts.first_reads)
+        verdict = judge(prior, contrast, record, least, device, context)
         passes = [one for one in self._early.courses if not (one.grows or one.once)]
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])

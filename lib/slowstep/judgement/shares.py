@@ -25,7 +25,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
-from slowstep.judgement.intervals import Interval
+from slowstep.judgement.intervals import Interval, Limits
 
 P = 0.03
 """Two-sided p of each of the two intervals. It is below 5 % because the intervals are only approximate."""
@@ -119,7 +119,7 @@ def _ordinary_odds(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
     return odds, float(special.stdtrit(stretches - 1, 1 - P / 2)) * error
 
 
-def _sums_of_stalls(excess: np.ndarray, position: np.ndarray | None) -> list[tuple[float, float, float]]:
+def _sums_of_stalls(excess: np.ndarray, position: np.ndarray | None) -> list[Limits]:
     """Return the sum of what lies far out, shape (n,), with both ends of its interval: of regular steps, and of others.
 
     Consecutive steps that lie far out are one stall.
@@ -163,7 +163,7 @@ def _common_distance(stalls: np.ndarray, steps: np.ndarray) -> float:
     return apart if apart ** (1 - len(distances)) <= ONE_DISTANCE_BY_CHANCE else 0.0
 
 
-def _sum_of_regular_stalls(weights: np.ndarray, number: float) -> tuple[float, float, float]:
+def _sum_of_regular_stalls(weights: np.ndarray, number: float) -> Limits:
     """Return the sum of events of these weights, and both ends of the interval of the sum of so large a `number`.
 
     The number of events is not that of the weights where the steps are no multiple of their distance.
@@ -179,7 +179,7 @@ def _half_width(values: np.ndarray) -> float:
     return float(special.stdtrit(len(values) - 1, 1 - P / 2) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
-def _sum_of_random_stalls(weights: np.ndarray) -> tuple[float, float, float]:
+def _sum_of_random_stalls(weights: np.ndarray) -> Limits:
     """Return the sum of events of these weights, and both ends of the interval of its mean."""
     if not len(weights):
         return 0.0, 0.0, 0.0
