@@ -199,7 +199,7 @@ class Evidence:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         record, steps = self.noise, self._steps()
         every = [one for of_record in steps.values() for one in of_record]
-        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._early.of_job)
+        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._early.with_job)
         if facts is None:
             raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
         profile, observed = self.have(self._profile()), self.observation
@@ -280,8 +280,7 @@ class Evidence:
         """
         if unlike_the_job(facts):
             return None
-        stalls = facts.stalls_beyond_blocks, facts.stalls_at_most
-        return project(settings, self.noise, self.events, change, *stalls, facts.drift)
+        return project(settings, self.noise, self.events, change, facts.stall_factors, facts.drift)
 
     @property
     def stall_samples(self) -> float:
