@@ -23,7 +23,7 @@ def test_a_small_gain_of_one_launch_asks_for_another() -> None:
     otherwise = np.concatenate([SEVEN, SEVEN[:2] - 0.09])
 
     assert not RULE.ends(SEVEN, [0] * 3)
-    assert RULE.launches_anew(SEVEN, [0] * 3)
+    assert RULE.look_needs_new_launches(SEVEN, [0] * 3)
     assert RULE.ends(again, [0, 0, 0, 1, 1])
     assert not RULE.ends(again, [0] * 5)
     assert not RULE.ends(otherwise, [0, 0, 0, 1, 1])
@@ -75,7 +75,7 @@ def test_equal_arms_whose_launches_differ_rarely_show_a_gain(launch_sd: float, m
             seen = scatter[:n] + offsets[launches]
             if RULE.ends(seen, launches):
                 break
-            launch += RULE.launches_anew(seen, launches)
+            launch += RULE.look_needs_new_launches(seen, launches)
         effect = paired(seen, launches)
         shown += (
             effect.lower > 0 and effect.ratio >= 1.05 and (len({*launches}) > 1 or effect.lower > ONE_LAUNCH_MARGIN)

@@ -24,10 +24,10 @@ from slowstep.records import Pair
 JUDGED_FROM = 7
 """The scatter of this many pairs or more says whether further ones would decide."""
 
-PATIENT = 12
+PATIENT_UNTIL = 12
 """New launches after fewer pairs than this wait for the next look if that will probably decide without them."""
 
-FINE = 0.1
+QUOTABLE_HALF = 0.1
 """The half of an interval, as a gain, that is short enough for any effect that is to be quoted."""
 
 
@@ -53,7 +53,7 @@ class StopRule:
     """A comparison ends if its chance to be decided by the last pair is below this; 0 for going on to the last pair."""
     precision: float = math.inf
     """A shown effect is measured on until half its interval is at most this part of it, so that it can be quoted. Half
-    an interval that is below the minimum effect and below `FINE` always does. Infinite: any interval does."""
+    an interval that is below the minimum effect and below `QUOTABLE_HALF` always does. Infinite: any interval does."""
     launches: int = 9
     """The most launches of each arm."""
     launch_share: float = 0.5
@@ -81,7 +81,7 @@ class StopRule:
         shown = self._shown(effect) and self._known_well(effect)
         if shown or self._excluded(effect):
             return not (shown and self.launches > 1 and needs_another_launch(effect, launches))
-        return effect.n >= JUDGED_FROM and self._chance(effect) < self.futility
+        return effect.n >= JUDGED_FROM and self._chance_to_decide(effect) < self.futility
 
     def _shown(self, effect: Interval) -> bool:
         certain = effect.p * max(self.comparisons, 1) <= NOMINAL_P
@@ -94,7 +94,7 @@ class StopRule:
 
     def _allowed(self, mean: float) -> float:
         """Return the half of the interval, as a log-ratio, that is short enough for a shown effect."""
-        return max(self.precision * abs(mean), min(self._least, math.log(1 + FINE)))
+        return max(self.precision * abs(mean), min(self._least, math.log(1 + QUOTABLE_HALF)))
 
     def _excluded(self, effect: Interval) -> bool:
         return effect.upper < self._least and (not self.two_sided or effect.lower > -self._least)
@@ -104,7 +104,7 @@ class StopRule:
         """The minimum effect as a log-ratio."""
         return math.log(1 + self.minimum_effect)
 
-    def _chance(self, effect: Interval) -> float:
+    def _chance_to_decide(self, effect: Interval) -> float:
         """Return the chance that all `max_pairs` pairs will support or refute the hypothesis, from those so far.
 
         Ending for a small chance can make no hypothesis look supported. It leaves open what would most likely stay
@@ -120,11 +120,11 @@ class StopRule:
             excluded = max(0.0, excluded - special.ndtr((refuting - least - effect.mean) / sd))
         return float(shown + excluded)
 
-    def anew(self, pairs: Sequence[Pair]) -> bool:
+    def needs_new_launches(self, pairs: Sequence[Pair]) -> bool:
         """Return whether both arms are to be launched anew before the next pair."""
-        return len(pairs) in self.looks and self.launches_anew(log_ratios(pairs), launches_of(pairs))
+        return len(pairs) in self.looks and self.look_needs_new_launches(log_ratios(pairs), launches_of(pairs))
 
-    def launches_anew(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
+    def look_needs_new_launches(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         """Return whether the pairs that follow a look need launches of their own.
 
         They do where one launch alone shows the effect, and where the launches' part of the interval weighs. Then an
@@ -135,7 +135,7 @@ class StopRule:
             return True
         if not launches_weigh(ratios, launches, self.launch_share):
             return False
-        return len(ratios) >= PATIENT or not self._next_look_decides(ratios, launches)
+        return len(ratios) >= PATIENT_UNTIL or not self._next_look_decides(ratios, launches)
 
     def _next_look_decides(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         then = next((n for n in self.looks if n > len(ratios)), None)

@@ -102,7 +102,7 @@ class InterleavedComparison:
             self._settle_in()
             tell(self.pairs)
             while not stop.met(self.pairs) and not self._late():
-                if not self.by_turns and self.asks_anew:
+                if not self.by_turns and self.needs_new_launches:
                     self._relaunch()
                 self.keep(self._pair())
                 tell(self.pairs)
@@ -114,10 +114,10 @@ class InterleavedComparison:
         return joined(self.earlier, self._record())
 
     @property
-    def asks_anew(self) -> bool:
+    def needs_new_launches(self) -> bool:
         """Return whether the next pair needs new launches. After a look has given some, a pair comes first."""
         looked = bool(self.pairs) and self.pairs[-1].launch == self.launch
-        return looked and self.request.stop.anew(self.pairs)
+        return looked and self.request.stop.needs_new_launches(self.pairs)
 
     def _late(self) -> bool:
         """Return whether the time is up, and there are pairs enough for an interval."""

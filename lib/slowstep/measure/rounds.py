@@ -74,7 +74,7 @@ class Rounds:
                     self._round()
                 for member in [*self.failed, *(m for m in self.live if m.over)]:
                     yield member.number, self._record_of(member)
-                if any(member.asks_anew for member in self.live):
+                if any(member.needs_new_launches for member in self.live):
                     with self._time_of_all():
                         self._spread_launches()
         except (_Unshared, _Over):
