@@ -80,9 +80,9 @@ def test_arms_are_launched_anew_where_their_launches_decide(scatter: float, anew
     gains = np.exp(rng.normal(0, scatter, 9)) - 1
     quiet = [replace(pair, launch=0) for pair in pairs(gains)]
 
-    assert StopRule(max_pairs=30).anew(quiet) is anew
-    assert not StopRule(max_pairs=30).anew(quiet[:8])  # there is no look after eight pairs
-    assert StopRule(max_pairs=30, launch_share=0).anew(quiet)
+    assert StopRule(max_pairs=30).needs_new_launches(quiet) is anew
+    assert not StopRule(max_pairs=30).needs_new_launches(quiet[:8])  # there is no look after eight pairs
+    assert StopRule(max_pairs=30, launch_share=0).needs_new_launches(quiet)
 
 
 @pytest.mark.parametrize(("mean", "anew"), [(0.0, False), (0.025, True)])
@@ -93,8 +93,8 @@ def test_no_launch_comes_before_a_look_that_decides_without_it(mean: float, anew
     """
     quiet = [replace(pair, launch=0) for pair in pairs([mean - 0.01, mean, mean + 0.01])]
 
-    assert StopRule(max_pairs=30).anew(quiet)
-    assert StopRule(max_pairs=30, minimum_effect=0.05).anew(quiet) is anew
+    assert StopRule(max_pairs=30).needs_new_launches(quiet)
+    assert StopRule(max_pairs=30, minimum_effect=0.05).needs_new_launches(quiet) is anew
 
 
 @pytest.mark.parametrize("seconds", [0.25, 4.0, 30.0])

@@ -31,7 +31,7 @@ from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, dr
 from slowstep.investigation.together import TOGETHER, next_comparisons
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
-from slowstep.measure.measurer import ComparisonRequest, TellOne
+from slowstep.measure.measurer import ComparisonRequest, OnPairsOf
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Steps, identity
 from slowstep.report.prose import conclusion
 from slowstep.settings import Loaded, Settings, override
@@ -134,9 +134,9 @@ def rounds_of(lab: Lab) -> list[list[str]]:
     asked: list[list[str]] = []
     plain = lab.measurer.compare_together
 
-    def noted(requests: Sequence[ComparisonRequest], tell: TellOne) -> Iterator[tuple[int, ComparisonRecord]]:
+    def noted(requests: Sequence[ComparisonRequest], on_pairs: OnPairsOf) -> Iterator[tuple[int, ComparisonRecord]]:
         asked.append([request.treatment.label for request in requests])
-        return plain(requests, tell)
+        return plain(requests, on_pairs)
 
     lab.measurer.compare_together = noted
     lab.pursue()

@@ -68,7 +68,7 @@ def said() -> list[str]:
 def cluster(budget: Budget, tmp_path: Path, said: list[str]) -> Iterator[SlurmMeasurer]:
     """A measurer whose jobs, two at most, are processes of this machine."""
     folder = tmp_path / "investigation"
-    with SlurmMeasurer(Slurm(cluster="local", nodes=2), budget, folder, tell=said.append) as measurer:
+    with SlurmMeasurer(Slurm(cluster="local", nodes=2), budget, folder, say=said.append) as measurer:
         yield measurer
 
 
@@ -82,7 +82,7 @@ def said_of_job() -> list[str]:
 def job(budget: Budget, tmp_path_factory: pytest.TempPathFactory, said_of_job: list[str]) -> Iterator[SlurmMeasurer]:
     """A measurer whose one job serves several tests: to start one takes ten seconds."""
     folder = tmp_path_factory.mktemp("investigation")
-    with SlurmMeasurer(Slurm(cluster="local"), budget, folder, tell=said_of_job.append) as measurer:
+    with SlurmMeasurer(Slurm(cluster="local"), budget, folder, say=said_of_job.append) as measurer:
         yield measurer
 
 
@@ -101,7 +101,7 @@ def test_a_comparison_is_measured_by_a_job(job: SlurmMeasurer, arm: Make, said_o
     """Its record is that of a local measurer, and says the node. Its pairs are told while it is measured."""
     told: list[int] = []
     environment = job.describe()
-    record = compare(job, arm(w.Tiny), arm(w.Twin), pairs=3, tell=lambda pairs: told.append(len(pairs)))
+    record = compare(job, arm(w.Tiny), arm(w.Twin), pairs=3, on_pairs=lambda pairs: told.append(len(pairs)))
 
     assert (Status.OK, Status.OK, 3) == (record.baseline.status, record.treatment.status, len(record.pairs))
     assert os.uname().nodename == record.node
@@ -160,7 +160,7 @@ def test_a_job_that_dies_fails_what_it_had(job: SlurmMeasurer, arm: Make, alive:
                 os.kill(pid, signal.SIGKILL)
 
     killed: list[int] = []
-    died = compare(job, arm(w.Tiny), arm(w.Twin), pairs=10**6, tell=kill)
+    died = compare(job, arm(w.Tiny), arm(w.Twin), pairs=10**6, on_pairs=kill)
     after = compare(job, arm(w.Tiny), arm(w.Twin), pairs=3)
 
     assert (Status.CRASHED, Status.CRASHED, []) == (died.baseline.status, died.treatment.status, died.pairs)
@@ -234,7 +234,7 @@ def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: 
 
     told: list[list[Pair]] = []
     other = {"training_arguments.seed": 1}
-    record = compare(cluster, arm(w.Labours), arm(w.Labours, other), pairs=40, tell=preempt)
+    record = compare(cluster, arm(w.Labours), arm(w.Labours, other), pairs=40, on_pairs=preempt)
 
     assert (Status.OK, 40) == (record.treatment.status, len(record.pairs))
     assert 2 == len(starts(cluster))
@@ -246,7 +246,7 @@ def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: 
 @pytest.mark.exhaustive
 def test_leaving_cancels_the_jobs(budget: Budget, tmp_path: Path, arm: Make, alive: Alive) -> None:
     """Jobs, their trials and the mailbox are gone when the measurer is closed, in whatever state they are."""
-    with SlurmMeasurer(Slurm(cluster="local"), budget, tmp_path / "x", tell=lambda line: None) as cluster:
+    with SlurmMeasurer(Slurm(cluster="local"), budget, tmp_path / "x", say=lambda line: None) as cluster:
         compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=1)
         running = descendants(*[member.job._process.pid for member in cluster.crew.members])
 

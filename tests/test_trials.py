@@ -729,7 +729,7 @@ def kill_twin(measurer: LocalMeasurer, first: int, last: int) -> Callable[[list[
 
 def test_an_arm_killed_beside_the_other_is_tried_alone(measurer: LocalMeasurer, arm: Make) -> None:
     """Memory that ran out while both arms were resident is no verdict on one: they go on by turns."""
-    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=4, tell=kill_twin(measurer, 2, 2))
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=4, on_pairs=kill_twin(measurer, 2, 2))
 
     assert record.by_turns
     assert len(record.pairs) == 4
@@ -738,7 +738,7 @@ def test_an_arm_killed_beside_the_other_is_tried_alone(measurer: LocalMeasurer, 
 
 def test_a_kill_from_outside_keeps_the_finished_pairs(measurer: LocalMeasurer, arm: Make) -> None:
     """SIGKILL, as the kernel sends it when memory runs out: told as such, and what was measured before stays."""
-    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=12, tell=kill_twin(measurer, 2, 12))
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=12, on_pairs=kill_twin(measurer, 2, 12))
 
     assert 2 <= len(record.pairs) < 12
     assert record.treatment.status is Status.OUT_OF_MEMORY
@@ -765,7 +765,7 @@ def test_arms_too_big_together_are_relaunched_by_turns(arm: Make, budget: Budget
         resident.append(len(measurer.pool.live))
 
     with LocalMeasurer(replace(budget, memory_limit_gib=1.6), tmp_path) as measurer:
-        record = compare(measurer, arm(w.Holds), arm(w.HoldsToo), pairs=2, tell=look)
+        record = compare(measurer, arm(w.Holds), arm(w.HoldsToo), pairs=2, on_pairs=look)
 
     assert healthy(record, 2)
     assert record.by_turns
@@ -879,7 +879,7 @@ def test_arms_that_fit_stay_resident(measurer: LocalMeasurer, arm: Make) -> None
         arm(w.Tiny),
         arm(w.Twin),
         pairs=2,
-        tell=lambda _: resident.append(len(measurer.pool.live)),
+        on_pairs=lambda _: resident.append(len(measurer.pool.live)),
     )
 
     assert not record.by_turns

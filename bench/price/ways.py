@@ -114,7 +114,7 @@ def _rounds(
     pairs: list[list[Pair]] = [[] for _ in gains]
     steps = max(budget.block_steps_min, round(seconds / STEP))
     while live := [level for level, of_level in enumerate(pairs) if not rule.met(of_level)]:
-        if any(rule.anew(pairs[level]) for level in live) and launch + 1 < budget.launches:
+        if any(rule.needs_new_launches(pairs[level]) for level in live) and launch + 1 < budget.launches:
             baseline.launch()
             launch += 1
             offsets |= dict(zip(live, baseline.joined(len(live)), strict=True))

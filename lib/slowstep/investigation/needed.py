@@ -12,7 +12,7 @@ from slowstep.factors import Arm, Contrast
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.stopping import StopRule
-from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
+from slowstep.measure.measurer import ComparisonRequest, Measurer, OnPairs
 from slowstep.records import (
     ComparisonRecord,
     Environment,
@@ -49,7 +49,7 @@ class Needed(Generic[T]):
     """The record's folder in records/."""
     determinants: tuple[object, ...]
     """All that decides what would be measured, beside the environment."""
-    measure: Callable[[Measurer, Tell], T | None]
+    measure: Callable[[Measurer, OnPairs], T | None]
     request: ComparisonRequest | None = None
     """What is asked of a measurer, if it is a comparison."""
 
@@ -68,7 +68,7 @@ class Needed(Generic[T]):
         if not earlier:
             return self
         request = replace(self.request, earlier=earlier)
-        return replace(self, request=request, measure=lambda measurer, tell: measurer.compare(request, tell))
+        return replace(self, request=request, measure=lambda measurer, on_pairs: measurer.compare(request, on_pairs))
 
     @property
     def pairs_before(self) -> int:
@@ -108,7 +108,7 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
         record_type=ComparisonRecord,
         folder="comparisons",
         determinants=(*arms, effort),
-        measure=lambda measurer, tell: measurer.compare(request, tell),
+        measure=lambda measurer, on_pairs: measurer.compare(request, on_pairs),
         request=request,
     )
 
@@ -159,7 +159,7 @@ def observation(settings: Settings, arm: Arm, steps: int) -> Needed[ObservationR
         record_type=ObservationRecord,
         folder="observations",
         determinants=("observation", arm.determinants(), steps, seconds),
-        measure=lambda measurer, tell: measurer.observe(arm, steps, seconds),
+        measure=lambda measurer, on_pairs: measurer.observe(arm, steps, seconds),
     )
 
 
@@ -170,7 +170,7 @@ def events(arm: Arm) -> Needed[EventRecord]:
         record_type=EventRecord,
         folder="events",
         determinants=("events", arm.determinants()),
-        measure=lambda measurer, tell: measurer.events(arm),
+        measure=lambda measurer, on_pairs: measurer.events(arm),
     )
 
 
@@ -183,7 +183,7 @@ def profile(arm: Arm, traces: Path, start: int = 0) -> Needed[ProfileRecord]:
         record_type=ProfileRecord,
         folder="profiles",
         determinants=("profile", arm.determinants(), *late),
-        measure=lambda measurer, tell: measurer.profile(arm, traces / f"{name}.json.gz", start),
+        measure=lambda measurer, on_pairs: measurer.profile(arm, traces / f"{name}.json.gz", start),
     )
 
 
@@ -194,5 +194,5 @@ def peak(dtype: str) -> Needed[Peak]:
         record_type=Peak,
         folder="peaks",
         determinants=("peak", dtype),
-        measure=lambda measurer, tell: measurer.peak(dtype),
+        measure=lambda measurer, on_pairs: measurer.peak(dtype),
     )

@@ -39,7 +39,7 @@ from slowstep.measure.beside_blocks import BesideBlock
 from slowstep.measure.block_samples import Needs, common, sizes
 from slowstep.measure.going_on import joined, pairs_before
 from slowstep.measure.live_trial import LiveTrial
-from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.measurer import ComparisonRequest, OnPairs
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.turns import firsts
@@ -88,8 +88,8 @@ class InterleavedComparison:
         self.failed: dict[int, TrialRecord] = {}
         self.seen: dict[int, TrialRecord] = {}
 
-    def run(self, tell: Tell) -> ComparisonRecord | None:
-        """Measure until the stop rule is met or an arm fails, and return the record; `tell` gets the pairs so far.
+    def run(self, on_pairs: OnPairs) -> ComparisonRecord | None:
+        """Measure until the stop rule is met or an arm fails, and return the record; `on_pairs` gets the pairs so far.
 
         None if no time is left before there are pairs enough for an interval. EpochsHaveToEnd if it is to be measured
         anew with epochs that end.
@@ -100,12 +100,12 @@ class InterleavedComparison:
         try:
             self._renew(0)
             self._settle_in()
-            tell(self.pairs)
+            on_pairs(self.pairs)
             while not stop.met(self.pairs) and not self._late():
                 if not self.by_turns and self.needs_new_launches:
                     self._relaunch()
                 self.keep(self._pair())
-                tell(self.pairs)
+                on_pairs(self.pairs)
         except _Failed:
             pass
         except NoTimeLeft:

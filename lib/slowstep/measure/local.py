@@ -21,7 +21,7 @@ from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import OBSERVED, PATIENCE
-from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, ComparisonRequest, Tell, TellOne
+from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, ComparisonRequest, OnPairs, OnPairsOf
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.rounds import Rounds
@@ -126,13 +126,13 @@ class LocalMeasurer:
         """Return this machine and its packages."""
         return here()
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
-        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far.
+    def compare(self, request: ComparisonRequest, on_pairs: OnPairs = lambda pairs: None) -> ComparisonRecord | None:
+        """Measure interleaved pairs of two arms until the stop rule is met. `on_pairs` gets the pairs so far.
 
         None if the minutes are over by `OVERTIME` before there are pairs enough for an interval.
         """
         with self._within_minutes(request):
-            return self._compared(InterleavedComparison(self.pool, request, self.deadline), tell)
+            return self._compared(InterleavedComparison(self.pool, request, self.deadline), on_pairs)
 
     @contextmanager
     def _within_minutes(self, *requests: ComparisonRequest) -> Iterator[None]:
@@ -164,17 +164,17 @@ class LocalMeasurer:
         """The seconds by which what is begun may last longer than until the deadline."""
         return math.inf if self.budget.minutes is None else OVERTIME * 60 * self.budget.minutes
 
-    def _compared(self, comparison: InterleavedComparison, tell: Tell) -> ComparisonRecord | None:
+    def _compared(self, comparison: InterleavedComparison, on_pairs: OnPairs) -> ComparisonRecord | None:
         """Measure a comparison to its end."""
         began, known = time.monotonic(), len(comparison.pairs)
         try:
             try:
-                record = comparison.run(tell)
+                record = comparison.run(on_pairs)
             except EpochsHaveToEnd as why:
                 self.pool.let_epochs_end(why.failed)
                 request = replace(comparison.request, earlier=None)
                 comparison, known = InterleavedComparison(self.pool, request, self.deadline), 0
-                record = comparison.run(tell)
+                record = comparison.run(on_pairs)
         finally:
             self.pool.end(comparison.keys[1])
         if record is None:
@@ -184,7 +184,7 @@ class LocalMeasurer:
         return _dated(replace(record, seconds=record.seconds + time.monotonic() - began))
 
     def compare_together(
-        self, requests: Sequence[ComparisonRequest], tell: TellOne
+        self, requests: Sequence[ComparisonRequest], on_pairs: OnPairsOf
     ) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure several comparisons of one baseline in rounds, and then by themselves those that do not fit in.
 
@@ -192,7 +192,7 @@ class LocalMeasurer:
         """
         rounds = Rounds(self.pool, requests, self.deadline)
         with self._within_minutes(*requests):
-            for number, record in rounds.run(tell):
+            for number, record in rounds.run(on_pairs):
                 yield number, _dated(record)
         self.measured_seconds += rounds.measured_seconds
         for member in sorted(rounds.alone, key=lambda member: member.number):
@@ -201,7 +201,7 @@ class LocalMeasurer:
             comparison = InterleavedComparison(self.pool, member.request, self.deadline)
             comparison.go_on_from(member)
             with self._within_minutes(member.request):
-                record = self._compared(comparison, partial(tell, member.number))
+                record = self._compared(comparison, partial(on_pairs, member.number))
             if record is not None:
                 yield member.number, replace(record, seconds=record.seconds + member.seconds)
 

@@ -27,7 +27,7 @@ from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.block_samples import Needs, common, sizes
 from slowstep.measure.interleaved import keys_of
-from slowstep.measure.measurer import ComparisonRequest, TellOne
+from slowstep.measure.measurer import ComparisonRequest, OnPairsOf
 from slowstep.measure.member import RoundMember
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
@@ -59,7 +59,7 @@ class Rounds:
         self._steps: list[Steps] = []
         """The steady steps of the baseline so far, which are evidence in all records."""
 
-    def run(self, tell: TellOne) -> Iterator[tuple[int, ComparisonRecord]]:
+    def run(self, on_pairs: OnPairsOf) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure until each comparison is decided, and yield its number with its record as soon as it is."""
         try:
             with self._time_of_all():
@@ -69,7 +69,7 @@ class Rounds:
             self._fresh = not resident
             while self.live:
                 for member in self.live:
-                    tell(member.number, member.pairs)
+                    on_pairs(member.number, member.pairs)
                 with self._time_of_all():
                     self._round()
                 for member in [*self.failed, *(m for m in self.live if m.over)]:

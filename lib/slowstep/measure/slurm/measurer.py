@@ -13,7 +13,7 @@ from typing import Any
 
 from slowstep.factors import Arm
 from slowstep.judgement.devices import Peak
-from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
+from slowstep.measure.measurer import ComparisonRequest, OnPairs, OnPairsOf
 from slowstep.measure.slurm.crew import Crew
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.measure.slurm.spread import Spread, Task, in_groups
@@ -38,11 +38,11 @@ class SlurmMeasurer:
         budget: Budget,
         folder: Path,
         known: Environment | None = None,
-        tell: Callable[[str], None] | None = None,
+        say: Callable[[str], None] | None = None,
     ):
         self.slurm, self.budget, self.folder = slurm, budget, folder
         self.deadline = math.inf
-        self._environment, self._say = known, tell or _say
+        self._environment, self._say = known, say or _say
         self._crew: Crew | None = None
         self._before = (0.0, 0, 0.0)
         """Measured seconds, steps and waited seconds of the crews that were closed."""
@@ -108,16 +108,16 @@ class SlurmMeasurer:
                 raise NoNode("measure.slurm: the job ended before it could say what its node is; try again")
         return self._environment
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
-        """Measure interleaved pairs of two arms on the main job's node. `tell` gets the pairs so far."""
-        found = list(self._spread([Task(open={0: request})], lambda number, pairs: tell(pairs)))
+    def compare(self, request: ComparisonRequest, on_pairs: OnPairs = lambda pairs: None) -> ComparisonRecord | None:
+        """Measure interleaved pairs of two arms on the main job's node. `on_pairs` gets the pairs so far."""
+        found = list(self._spread([Task(open={0: request})], lambda number, pairs: on_pairs(pairs)))
         return found[0][1] if found else None
 
     def compare_together(
-        self, requests: Sequence[ComparisonRequest], tell: TellOne
+        self, requests: Sequence[ComparisonRequest], on_pairs: OnPairsOf
     ) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure comparisons of one baseline, a group of them on each node; yield each as it is decided."""
-        yield from self._spread(in_groups(requests, self.slurm.nodes), tell, wide=True)
+        yield from self._spread(in_groups(requests, self.slurm.nodes), on_pairs, wide=True)
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` by itself on the main job's node, and time each step."""
@@ -143,8 +143,8 @@ class SlurmMeasurer:
         task = Task(verb=verb, arguments=arguments)
         return next(value for _, value in list(self._spread([task], lambda number, pairs: None)))
 
-    def _spread(self, tasks: Sequence[Task], tell: TellOne, wide: bool = False) -> Iterator[tuple[int, Any]]:
-        spread = Spread(self.crew, tasks, self.deadline, tell, wide)
+    def _spread(self, tasks: Sequence[Task], on_pairs: OnPairsOf, wide: bool = False) -> Iterator[tuple[int, Any]]:
+        spread = Spread(self.crew, tasks, self.deadline, on_pairs, wide)
         try:
             yield from spread.run()
         except NoNode:

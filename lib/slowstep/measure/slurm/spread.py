@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slowstep.measure.measurer import ComparisonRequest, TellOne
+from slowstep.measure.measurer import ComparisonRequest, OnPairsOf
 from slowstep.measure.slurm.crew import Crew, NodeJob
 from slowstep.measure.slurm.failures import failed_answer, failed_comparison
 from slowstep.measure.slurm.jobs import NoNode
@@ -53,8 +53,8 @@ class _Asked:
 class Spread:
     """Tasks under way. `wide` lets all jobs of the crew work, and else only the main one."""
 
-    def __init__(self, crew: Crew, tasks: Sequence[Task], deadline: float, tell: TellOne, wide: bool):
-        self.crew, self.waiting, self.deadline, self.tell = crew, list(tasks), deadline, tell
+    def __init__(self, crew: Crew, tasks: Sequence[Task], deadline: float, on_pairs: OnPairsOf, wide: bool):
+        self.crew, self.waiting, self.deadline, self.on_pairs = crew, list(tasks), deadline, on_pairs
         self.places = len(tasks) if wide else 1
         self.asked: dict[NodeJob, _Asked] = {}
         self._waited_before = crew.waited
@@ -128,7 +128,7 @@ class Spread:
                 self._ask(job, self.waiting.pop(0))
             elif asked is not None and asked.start != job.start.name:
                 for number in asked.task.open:
-                    self.tell(number, [])
+                    self.on_pairs(number, [])
                 self._ask(job, asked.task)
 
     def _ask(self, job: NodeJob, task: Task) -> None:
@@ -149,7 +149,7 @@ class Spread:
         for name in (name for name in names if name.startswith("told.")):
             number = asked.numbers[int(name.removeprefix("told."))]
             if number in asked.task.open and (pairs := job.box.take(f"{asked.name}.{name}")) is not None:
-                self._tell(asked, name, number, pairs)
+                self._hand_on(asked, name, number, pairs)
         for name in (name for name in names if name.startswith("part.") and name not in asked.seen):
             if (part := job.box.take(f"{asked.name}.{name}")) is None:
                 continue
@@ -173,12 +173,12 @@ class Spread:
             elif asked.task.verb != COMPARE:
                 yield 0, answer.value
 
-    def _tell(self, asked: _Asked, name: str, number: int, pairs: Sequence[Any]) -> None:
-        """Tell of pairs that were not told yet."""
+    def _hand_on(self, asked: _Asked, name: str, number: int, pairs: Sequence[Any]) -> None:
+        """Hand on the pairs so far, if they were not handed on yet."""
         mark = f"{name}:{len(pairs)}"
         if mark not in asked.seen:
             asked.seen.add(mark)
-            self.tell(number, pairs)
+            self.on_pairs(number, pairs)
 
 
 def _place_of_log(job: NodeJob, crew: Crew) -> str:
