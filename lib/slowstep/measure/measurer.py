@@ -30,6 +30,9 @@ OVERTIME = 0.1
 LOOKED_AT_SECONDS = 4.0
 """The seconds of training in which a profiled trial's stack is looked at."""
 
+NO_TIME = "no time was left for it within the minutes (budget.minutes)"
+"""The reason of what could not be measured in time."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRequest:
