@@ -24,6 +24,42 @@ ONCE = 3.0
 model is compiled after its first step. If the next one is as slow, that is the pace."""
 
 
+class _Chunks:
+    """The chunks of steps of a warm-up so far, which ends when they get no faster, or are as fast as is known."""
+
+    def __init__(self, first: Block, known_pace: float):
+        self.known_pace, self.settled = known_pace, False
+        self.means: list[float] = []
+        """The mean seconds a step of each chunk."""
+        self.samples = [_samples_a_step(first)]
+        """The mean samples a step of the first step, and of each chunk."""
+        self._fastest = first.seconds
+
+    @property
+    def steps(self) -> int:
+        """The optimizer steps so far, the first one included."""
+        return 1 + CHUNK * len(self.means)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all chunks."""
+        return CHUNK * sum(self.means)
+
+    @property
+    def over(self) -> bool:
+        """True if the warm-up ends: its steps have settled, or there were enough of them."""
+        return self.settled or len(self.means) >= CHUNKS_MAX
+
+    def add(self, block: Block) -> None:
+        """Add a chunk. One that something slowed which happens once, such as compiling, settles nothing."""
+        mean = block.seconds / CHUNK
+        once = mean > ONCE * self._fastest and not self.means
+        self.settled = not once and (self._fastest / mean < SETTLED or mean / SETTLED < self.known_pace)
+        self._fastest = min(self._fastest, mean)
+        self.means.append(mean)
+        self.samples.append(_samples_a_step(block))
+
+
 def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
     """Return the trial of `process`, warm; TrialEnded if it fails.
 
@@ -32,43 +68,30 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
     budget, ready, began = process.budget, process.ready(), time.perf_counter()
     first: BlockDone = process.ask(TrainBlock(steps=1), budget.startup_timeout_seconds)
     startup = dict(ready.startup) | {"first step": first.block.seconds}
-    fastest, steps, settled, spent = first.block.seconds, 1, False, 0.0
-    means = list[float]()
-    held = [_samples_a_step(first.block)]
-    for _ in range(CHUNKS_MAX):
-        chunk: BlockDone = process.ask(TrainBlock(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
-        mean = chunk.block.seconds / CHUNK
-        steps, spent = steps + CHUNK, spent + chunk.block.seconds
-        held.append(_samples_a_step(chunk.block))
-        happened = mean > ONCE * fastest and not means
-        settled = not happened and (fastest / mean < SETTLED or mean / SETTLED < known_pace)
-        fastest = min(fastest, mean)
-        means.append(mean)
-        if settled:
-            break
+    chunks = _Chunks(first.block, known_pace)
+    while not chunks.over:
+        last: BlockDone = process.ask(TrainBlock(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
+        chunks.add(last.block)
     seen = process.ask(Observe(), budget.step_timeout_seconds)
     workers = seen.facts.get("dataloader_num_workers") or 0
-    trained, pace = steps, _pace(means)
+    trained, pace, samples = chunks.steps, _pace(chunks.means), chunks.samples
     if workers:  # what they made while the first steps were slow would feed the next ones
-        request = TrainBlock(steps=CHUNK, discard=workers + 1, drain=True)
-        expected = (CHUNK + 2 * (workers + 1)) * pace
-        chunk = process.ask(request, max(budget.startup_timeout_seconds, PATIENCE * expected))
-        pace = chunk.block.seconds / CHUNK
-        trained += chunk.trained
-        held.append(_samples_a_step(chunk.block))
-    step_samples = median_high(held)  # one of them may hold an epoch's short last batch
+        last = _drain(process, workers, pace)
+        trained, pace = trained + last.trained, last.block.seconds / CHUNK
+        samples = [*samples, _samples_a_step(last.block)]
+    step_samples = median_high(samples)  # one of them may hold an epoch's short last batch
     record = TrialRecord(
         arm=process.arm.label,
         status=Status.OK,
-        startup=startup | {"warm-up": spent},
+        startup=startup | {"warm-up": chunks.seconds},
         wall={START_UP: process.startup_seconds + time.perf_counter() - began},
         first_wait=_first_wait(first.block, startup, seen.facts),
-        warmup_steps=steps,
-        settled=settled,
-        observed=seen.facts | ({"devices": len(chunk.devices)} if chunk.devices else {}),
-        losses=chunk.losses,
-        learning_rates=chunk.learning_rates,
-        memory=host_peak(process, chunk.memory),
+        warmup_steps=chunks.steps,
+        settled=chunks.settled,
+        observed=seen.facts | ({"devices": len(last.devices)} if last.devices else {}),
+        losses=last.losses,
+        learning_rates=last.learning_rates,
+        memory=host_peak(process, last.memory),
         log=process.log.name,
     )
     return LiveTrial(
@@ -80,13 +103,20 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         step_samples=step_samples,
         period=period(seen.facts.get("event_period") or 1, workers),
         discard=workers + 1,
-        position=chunk.position,
-        warm=chunk.position + (workers + 1) * step_samples,
+        position=last.position,
+        warm=last.position + (workers + 1) * step_samples,
         began=process.started,
         trained=trained,
-        devices=chunk.devices,
-        retries=chunk.memory.retries or 0,
+        devices=last.devices,
+        retries=last.memory.retries or 0,
     )
+
+
+def _drain(process: TrialProcess, workers: int, pace: float) -> BlockDone:
+    """Train on until the batches are used up that loader workers hold ready, and for a chunk of steps after that."""
+    request = TrainBlock(steps=CHUNK, discard=workers + 1, drain=True)
+    expected = (CHUNK + 2 * (workers + 1)) * pace
+    return process.ask(request, max(process.budget.startup_timeout_seconds, PATIENCE * expected))
 
 
 def _first_wait(first: Block, startup: Mapping[str, float], facts: Mapping[str, object]) -> float:
