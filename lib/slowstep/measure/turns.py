@@ -15,7 +15,7 @@ BASELINE, TREATMENT = 0, 1
 """The sides of a comparison."""
 
 
-def firsts(seed: int) -> Iterator[int]:
+def draw_first_sides(seed: int) -> Iterator[int]:
     """Yield the side that trains first, pair by pair, without end."""
     draw = random.Random(seed)
     while True:
