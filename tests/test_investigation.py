@@ -829,7 +829,7 @@ def test_what_takes_longer_than_is_left_is_not_begun(opened: Callable[..., Lab])
     least = least_seconds_of(compiled, lab.evidence)
     lab.settings = override(lab.settings, {"budget.minutes": 1.0})
     before = _begun_with(lab, 1.0, compiled)
-    lab.have(lab.evidence.comparison(fused, comparisons=2))
+    lab.read_or_measure(lab.evidence.comparison_spec(fused, comparisons=2))
 
     assert least > least_seconds_of(fused, lab.evidence) + 29
     assert before

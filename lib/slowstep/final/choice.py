@@ -125,7 +125,7 @@ def choose(lab: Lab) -> Choice:
 
 def profiles(lab: Lab, choice: Choice) -> dict[str, ProfileRecord]:
     """Return the profiles of the run as it is and, if a combination is adopted and was profiled, of the run with it."""
-    final = choice.arm and lab.evidence.read(lab.evidence.profile_of(choice.arm))
+    final = choice.arm and lab.evidence.read(lab.evidence.profile_spec(choice.arm))
     return {"baseline": lab.profile(lab.arm)} | ({"final": final} if final else {})
 
 

@@ -16,7 +16,7 @@ from slowstep.final.combinations import FINALISTS, Candidate, Pick, finalists, n
 from slowstep.final.job import NOT_SOONER, ends_sooner, job_of
 from slowstep.final.own_words import shown_as
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.needed import CONFIRMATION
+from slowstep.investigation.record_specs import CONFIRMATION
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import later_start
 from slowstep.judgement.verdict import Outcome, Verdict

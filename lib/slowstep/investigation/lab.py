@@ -22,9 +22,9 @@ from slowstep.environment.own_code import judging_code
 from slowstep.factors import Arm, Contrast, comparison_families, comparison_family, plan_all
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
-from slowstep.investigation.needed import UNFINISHED, Needed
 from slowstep.investigation.order import by_promise, least_seconds_of
 from slowstep.investigation.permission import allowed_by, supported
+from slowstep.investigation.record_specs import UNFINISHED, RecordSpec
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.spending import Spending
 from slowstep.investigation.together import next_comparisons
@@ -84,56 +84,56 @@ class Lab(Shown):
 
     # -- records --
 
-    def have(self, what: Needed[T]) -> T | None:
+    def read_or_measure(self, spec: RecordSpec[T]) -> T | None:
         """Return a record; one that is missing is measured and kept. NotMeasured if there is no measurer.
 
         None if the measurer can't measure it now.
         """
-        found = self.evidence.read(what)
+        found = self.evidence.read(spec)
         if found is None and self.measurer is None:
-            return self.evidence.have(what)
+            return self.evidence.require(spec)
         if found is None:
-            what = self._going_on(what)
-            found = what.measure(self.measurer, self._teller(what))
+            spec = self._going_on(spec)
+            found = spec.measure(self.measurer, self._progress_callback(spec))
             if found is not None:
-                self._keep(what, found)
+                self._keep(spec, found)
         return found
 
-    def _going_on(self, what: Needed[T]) -> Needed[T]:
-        """Return a need that goes on from what fewer minutes left undecided; on a cluster, as it is: nodes differ."""
+    def _going_on(self, spec: RecordSpec[T]) -> RecordSpec[T]:
+        """Return a spec that goes on from what fewer minutes left undecided; on a cluster, as it is: nodes differ."""
         on_cluster = self.settings.measure.slurm is not None
-        return what if on_cluster else what.going_on(self.evidence.store, self.evidence.environment)
+        return spec if on_cluster else spec.going_on(self.evidence.store, self.evidence.environment)
 
-    def _keep(self, what: Needed[Any], found: Any) -> None:
+    def _keep(self, spec: RecordSpec[Any], found: Any) -> None:
         """Write a record, with the environment that it was measured in."""
         if any(field.name == "environment" for field in fields(found)):
             found = replace(found, environment=self.evidence.environment)
-        key = what.key(self.evidence.environment)
+        key = spec.key(self.evidence.environment)
         self._describe()
-        self.evidence.store.write(found, what.folder, key, about={"name": what.title})
-        if what.pairs_before:
+        self.evidence.store.write(found, spec.folder, key, about={"name": spec.title})
+        if spec.pairs_before:
             self.evidence.store.drop(UNFINISHED, key)
 
-    def _teller(self, what: Needed[Any]) -> Callable[[Sequence[Pair]], None]:
+    def _progress_callback(self, spec: RecordSpec[Any]) -> Callable[[Sequence[Pair]], None]:
         began = time.monotonic()
 
-        def tell(pairs: Sequence[Pair]) -> None:
-            known = what.pairs_before
-            new, most = len(pairs) - known, what.max_pairs - known
+        def report(pairs: Sequence[Pair]) -> None:
+            known = spec.pairs_before
+            new, most = len(pairs) - known, spec.max_pairs - known
             left = self._most_left(new, most, time.monotonic() - began) if new > 0 else None
             progress = Progress(
                 notebook=self.notebook,
-                comparison=what.title,
+                comparison=spec.title,
                 pair=len(pairs),
-                of=what.max_pairs,
+                of=spec.max_pairs,
                 estimate=span(change(pairs)) if len(pairs) >= FEWEST_PAIRS else "",
                 began=began,
                 remaining=left,
             )
             self._watch(progress)
 
-        tell([])
-        return tell
+        report([])
+        return report
 
     def _most_left(self, pairs: int, most: int, elapsed: float) -> float:
         """Return the most seconds that a comparison still takes: at its deadline it ends as soon as it may."""
@@ -146,20 +146,20 @@ class Lab(Shown):
     def baseline(self) -> Baseline:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         if self.measurer is not None:
-            for what in self.evidence.missing_of_baseline():
-                self.measurer.deadline = time.monotonic() + self._left_for(what)
-                self.have(what)
+            for spec in self.evidence.missing_of_baseline():
+                self.measurer.deadline = time.monotonic() + self._left_for(spec)
+                self.read_or_measure(spec)
         return self.evidence.baseline
 
-    def _left_for(self, what: Needed[Any]) -> float:
+    def _left_for(self, spec: RecordSpec[Any]) -> float:
         """Return the seconds that a record of the baseline may take.
 
         The profile has its own in any case: without lines an answer is worth little, however long the rest took.
         """
         left = self.spending.left(minutes.OF_BASELINE)
-        if what.record_type is ObservationRecord:
+        if spec.record_type is ObservationRecord:
             return left - self._for_first_profile
-        return max(left, LATE_PROFILE * self._for_first_profile) if what.record_type is ProfileRecord else left
+        return max(left, LATE_PROFILE * self._for_first_profile) if spec.record_type is ProfileRecord else left
 
     @property
     def _launch_seconds(self) -> float:
@@ -184,7 +184,7 @@ class Lab(Shown):
 
     def profile(self, arm: Arm) -> ProfileRecord:
         """Return the profile of `arm`, which shows where its time goes. The profiled trial is never judged."""
-        return self.have(self.evidence.profile_of(arm))
+        return self.read_or_measure(self.evidence.profile_spec(arm))
 
     @property
     def suspects(self) -> list[Suspect]:
@@ -392,7 +392,7 @@ class Lab(Shown):
                 continue
             if self._is_time_for(ceiling, left := self.spending.left(self.for_hypotheses)):
                 self.measurer.deadline = time.monotonic() + left
-                self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
+                self.read_or_measure(self.evidence.comparison_spec(ceiling, comparisons=len(contrasts)))
 
     def _measure(
         self,
@@ -406,23 +406,24 @@ class Lab(Shown):
         """Measure a contrast, if it is not measured yet, in a part of the minutes, and return its verdict."""
         if self.measurer is not None:
             self.measurer.deadline = time.monotonic() + self.spending.left(part)
-        if self.have(self._known.comparison(contrast, title, comparisons, purpose)) is None:
+        if self.read_or_measure(self._known.comparison_spec(contrast, title, comparisons, purpose)) is None:
             return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
 
     def _measure_together(self, asked: Sequence[tuple[Contrast, int]]) -> None:
         """Measure contrasts of one baseline in the same rounds; each is one of so many comparisons."""
-        wanted = [self._going_on(self._known.comparison(one, comparisons=comparisons)) for one, comparisons in asked]
-        if len(wanted) < 2:
+        specs = [self._known.comparison_spec(contrast, comparisons=comparisons) for contrast, comparisons in asked]
+        specs = [self._going_on(spec) for spec in specs]
+        if len(specs) < 2:
             for contrast, comparisons in asked:
                 prior = self.evidence.prior(contrast)
                 self._measure(contrast, prior, self.for_hypotheses, comparisons=comparisons)
             return
         self.measurer.deadline = time.monotonic() + self.spending.left(self.for_hypotheses)
-        tellers = [self._teller(what) for what in wanted]
-        requests = [what.request for what in wanted]
-        for i, record in self.measurer.compare_together(requests, lambda i, pairs: tellers[i](pairs)):
-            self._keep(wanted[i], record)
+        callbacks = [self._progress_callback(spec) for spec in specs]
+        requests = [spec.request for spec in specs]
+        for i, record in self.measurer.compare_together(requests, lambda i, pairs: callbacks[i](pairs)):
+            self._keep(specs[i], record)
 
     @property
     def for_hypotheses(self) -> float:
@@ -451,4 +452,4 @@ class Lab(Shown):
 
     def _was_measured(self, contrast: Contrast, purpose: str) -> bool:
         """Return whether a contrast has a record. If it has, the record counts and not the bound."""
-        return self.evidence.read(self.evidence.comparison(contrast, purpose=purpose)) is not None
+        return self.evidence.read(self.evidence.comparison_spec(contrast, purpose=purpose)) is not None

@@ -1,4 +1,4 @@
-"""The records that an investigation needs: the name of each, and the verb of a measurer that gives it."""
+"""Specifications of the records of an investigation: the name of each, and the verb of a measurer that makes it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needed(Generic[T]):
-    """A record that is needed, measured or not."""
+class RecordSpec(Generic[T]):
+    """The specification of a record: what decides its name, and how a measurer makes it."""
 
     title: str
     """A few words that are shown while it is measured."""
@@ -62,8 +62,8 @@ class Needed(Generic[T]):
         """Return the record's name in its folder."""
         return identity(*self.determinants, environment.determinants)
 
-    def going_on(self, store: Store, environment: Environment) -> Needed[T]:
-        """Return the same need, which goes on from what fewer minutes left undecided if there is such a comparison."""
+    def going_on(self, store: Store, environment: Environment) -> RecordSpec[T]:
+        """Return the spec of the same record, which goes on from what fewer minutes left undecided if there is that."""
         earlier = self.request and store.read(ComparisonRecord, UNFINISHED, self.key(environment))
         if not earlier:
             return self
@@ -88,8 +88,8 @@ class Pacing:
     sample_seconds: float
 
 
-def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed[ComparisonRecord]:
-    """Return the need of a comparison. Its record has one name, whatever number of comparisons it is one of."""
+def comparison(request: ComparisonRequest, budget: Budget, title: str) -> RecordSpec[ComparisonRecord]:
+    """Return the spec of a comparison. Its record has one name, whatever number of comparisons it is one of."""
     # what changes neither the blocks nor their order changes no name
     asked = replace(
         budget,
@@ -103,7 +103,7 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
     )
     effort = (asked, request.purpose, sorted(request.periodic_events), request.least_samples)
     arms = (request.baseline.determinants(), request.treatment.determinants(), request.twin)
-    return Needed(
+    return RecordSpec(
         title=title,
         record_type=ComparisonRecord,
         folder="comparisons",
@@ -113,8 +113,8 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
     )
 
 
-def noise(settings: Settings, arm: Arm) -> Needed[ComparisonRecord]:
-    """Return the need of the A/A comparison: the baseline against other launches of itself."""
+def noise(settings: Settings, arm: Arm) -> RecordSpec[ComparisonRecord]:
+    """Return the spec of the A/A comparison: the baseline against other launches of itself."""
     stop = StopRule(max_pairs=settings.budget.noise_pairs)
     return comparison(ComparisonRequest(baseline=arm, treatment=arm, stop=stop, twin=True), settings.budget, "A/A")
 
@@ -126,8 +126,8 @@ def contrast(
     comparisons: int,
     purpose: str,
     pacing: Pacing,
-) -> Needed[ComparisonRecord]:
-    """Return the need of a contrast's comparison, which ends when its hypothesis is decided."""
+) -> RecordSpec[ComparisonRecord]:
+    """Return the spec of a contrast's comparison, which ends when its hypothesis is decided."""
     budget = settings.budget
     least = asked.minimum_effect(budget.minimum_effect)
     stop = StopRule(
@@ -151,10 +151,10 @@ def contrast(
     return comparison(request, budget, title)
 
 
-def observation(settings: Settings, arm: Arm, steps: int) -> Needed[ObservationRecord]:
-    """Return the need of so many steps of the baseline, trained by itself."""
+def observation(settings: Settings, arm: Arm, steps: int) -> RecordSpec[ObservationRecord]:
+    """Return the spec of so many steps of the baseline, trained by itself."""
     seconds = settings.budget.observe_seconds
-    return Needed(
+    return RecordSpec(
         title=f"observing up to {steps} steps",
         record_type=ObservationRecord,
         folder="observations",
@@ -163,9 +163,9 @@ def observation(settings: Settings, arm: Arm, steps: int) -> Needed[ObservationR
     )
 
 
-def events(arm: Arm) -> Needed[EventRecord]:
-    """Return the need of what saving and evaluating cost."""
-    return Needed(
+def events(arm: Arm) -> RecordSpec[EventRecord]:
+    """Return the spec of what saving and evaluating cost."""
+    return RecordSpec(
         title="saving and evaluating",
         record_type=EventRecord,
         folder="events",
@@ -174,11 +174,11 @@ def events(arm: Arm) -> Needed[EventRecord]:
     )
 
 
-def profile(arm: Arm, traces: Path, start: int = 0) -> Needed[ProfileRecord]:
-    """Return the need of a profile after `start` samples, whose trace goes to the folder `traces`."""
+def profile(arm: Arm, traces: Path, start: int = 0) -> RecordSpec[ProfileRecord]:
+    """Return the spec of a profile after `start` samples, whose trace goes to the folder `traces`."""
     late = (start,) * bool(start)  # the first one keeps its name
     name = identity(arm.determinants(), *late)
-    return Needed(
+    return RecordSpec(
         title=f"profiling {'later steps of ' * bool(start)}{arm.label}",
         record_type=ProfileRecord,
         folder="profiles",
@@ -187,9 +187,9 @@ def profile(arm: Arm, traces: Path, start: int = 0) -> Needed[ProfileRecord]:
     )
 
 
-def peak(dtype: str) -> Needed[Peak]:
-    """Return the need of what the device reaches in products of matrices of `dtype`."""
-    return Needed(
+def peak(dtype: str) -> RecordSpec[Peak]:
+    """Return the spec of what the device reaches in products of matrices of `dtype`."""
+    return RecordSpec(
         title=f"the device's peak in {dtype}",
         record_type=Peak,
         folder="peaks",
