@@ -19,7 +19,7 @@ from slowstep.final.choice import causes_of
 from slowstep.final.decision import decision_of
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.asked import sections_asked
-from slowstep.investigation.minutes import measuring
+from slowstep.investigation.minutes import spent_in_all
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import Decision
 from slowstep.judgement.verdict import Verdict
@@ -88,7 +88,7 @@ def _spent(folder: Path) -> float:
     """Return the seconds in which all calls have measured the run of an investigation."""
     store = Store(folder / "records")
     about = store.read(Description, *DESCRIPTION)
-    return sum(one.seconds for one in measuring(store, about.run_identity)) if about else 0.0
+    return sum(one.seconds for one in spent_in_all(store, about.run_identity)) if about else 0.0
 
 
 def _reason(error: Exception, section: Section, logs: Path) -> str:

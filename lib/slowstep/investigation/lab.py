@@ -22,7 +22,7 @@ from slowstep.environment.own_code import judging_code
 from slowstep.factors import Arm, Contrast, comparison_families, comparison_family, plan_all
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
-from slowstep.investigation.order import by_promise, least_seconds_of
+from slowstep.investigation.order import least_seconds, most_promising_first
 from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.record_specs import UNFINISHED, RecordSpec
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
@@ -156,7 +156,7 @@ class Lab(Shown):
 
         The profile has its own in any case: without lines an answer is worth little, however long the rest took.
         """
-        left = self.spending.left(minutes.OF_BASELINE)
+        left = self.spending.left(minutes.BASELINE_PART)
         if spec.record_type is ObservationRecord:
             return left - self._for_first_profile
         return max(left, LATE_PROFILE * self._for_first_profile) if spec.record_type is ProfileRecord else left
@@ -209,7 +209,7 @@ class Lab(Shown):
     def rank(self) -> list[Verdict]:
         """Return what is known of every listed level before its trial, most promising first."""
         contrasts = {c.name: c for c in plan_all(self.settings, self.machine)}
-        return [self._known.prior(c) for c in by_promise(list(contrasts.values()), self._known)]
+        return [self._known.prior(c) for c in most_promising_first(list(contrasts.values()), self._known)]
 
     def test(self, section: str) -> list[Verdict]:
         """Return the verdicts on all levels that a section of the file lists, by bound or by trial.
@@ -227,7 +227,7 @@ class Lab(Shown):
         """
         self._measure_ceilings(contrasts)
         found, many = [], len(contrasts) + self._others(name, [c.name for c in contrasts])
-        for contrast in by_promise(contrasts, self._known):
+        for contrast in most_promising_first(contrasts, self._known):
             prior = self.evidence.prior(contrast)
             known = self._was_measured(contrast, purpose)
             unknown = self.measurer is None and not known
@@ -256,7 +256,7 @@ class Lab(Shown):
         """
         if left <= 0 or math.isinf(left) or not self._judged:
             return left > 0
-        return least_seconds_of(contrast, self._known) <= left + OVERTIME * 60 * (self.settings.budget.minutes or 0.0)
+        return least_seconds(contrast, self._known) <= left + OVERTIME * 60 * (self.settings.budget.minutes or 0.0)
 
     def _needs_no_trial(self, contrast: Contrast, prior: Verdict, measured: bool) -> bool:
         """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it.

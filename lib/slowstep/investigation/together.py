@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from slowstep.factors import Contrast
 from slowstep.investigation.evidence import Evidence
-from slowstep.investigation.order import by_promise, seconds_of
+from slowstep.investigation.order import most_promising_first, most_seconds
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import identity
 
@@ -29,7 +29,7 @@ def next_comparisons(
     """
     group: dict[str, tuple[Contrast, int]] = {}
     open_yet = set(waiting)
-    for promising in by_promise([contrast for contrast, _ in waiting.values()], evidence):
+    for promising in most_promising_first([contrast for contrast, _ in waiting.values()], evidence):
         contrast = _open_ceiling(promising, open_yet, evidence) or promising
         if contrast.name not in waiting:  # it is in the group already
             continue
@@ -44,7 +44,7 @@ def next_comparisons(
             alone
             or arm in group
             or base not in others
-            or (len(group) // nodes + 1) * seconds_of(contrast, evidence) > left
+            or (len(group) // nodes + 1) * most_seconds(contrast, evidence) > left
         ):
             continue
         group[arm] = waiting.pop(contrast.name)

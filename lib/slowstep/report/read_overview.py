@@ -13,7 +13,7 @@ from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation import NotMeasured, Unmeasurable, read_investigation
 from slowstep.investigation.asked import sections_asked
-from slowstep.investigation.minutes import measuring
+from slowstep.investigation.minutes import spent_in_all
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
     AUDITED,
@@ -65,7 +65,7 @@ def overview(folder: Path) -> Overview:
         waiting = [section for section in SECTIONS if section.notebook not in summaries]
         verdicts += [v for v in decided_so_far(folder, waiting) if v.name not in {known.name for known in verdicts}]
     ended = {run.notebook: run for run in runs}
-    spent = measuring(store, about.run_identity if about else "", summaries)
+    spent = spent_in_all(store, about.run_identity if about else "", summaries)
     decided = final.decision if final else None
     remaining = decided.remaining if decided else None
     compared = _comparisons(store, summaries)
