@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slowstep.audit import audit as audit_figures
-from slowstep.cli.progress import reminded_of
+from slowstep.cli.progress import reminding
 from slowstep.environment.machine import this_machine, too_old, versions
 from slowstep.factors import check_levels
 from slowstep.launch.edited_command import edited_command
@@ -87,7 +87,7 @@ def _tried(loaded: Loaded) -> list[str]:
     if loaded.settings.measure.slurm is not None:
         return []
     try:
-        with reminded_of(f"{loaded.source}: its values are tried with the installed libraries"):
+        with reminding(f"{loaded.source}: its values are tried with the installed libraries"):
             found = checked(loaded.settings)
     except RuntimeError as error:
         return [f"{loaded.source}: trying the settings with the real libraries did not finish: {error}"]
