@@ -23,6 +23,9 @@ WIDTH = 15
 LONG = 60
 """The characters from which on a value is not shown."""
 
+LEAST_SHARE_SHOWN = 0.005
+"""A phase is shown from this share of the time on."""
+
 OF_ALL_STEPS = 0.2
 """The longest step is told from this share of all steps' time."""
 
@@ -145,24 +148,16 @@ def _models(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
 
 
 def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
+    """Yield what is known of the steps: how long they take and where, their work, their ranks, and how they ended."""
     told = seen.training
     if told is None:
         verb = "was" if seen.steps == 1 else "were"
         few = f"{seen.steps} {verb} seen, too few" if seen.steps else "none was seen"
         yield "step", f"{few}, so there is nothing to measure: {why_no_step(seen)}"
         return
-    times = sorted(told["step_seconds"])
-    middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
-    passes = told["passes"]
-    of = "micro-batches" if told.get("batches") == passes else "backward passes"  # several losses of a batch are none
-    parts = f", {passes} {of} each" if passes > 1 else ""
-    longest = f", the longest {duration(times[-1])}" if times[-1] > OF_ALL_STEPS * whole else ""
-    yield (
-        "step",
-        f"{len(times)} were seen, {duration(middle)} each (median{longest}){parts}; "
-        f"the first after {seen.first_step_boundary:.1f} s",
-    )
-    shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}
+    yield "step", _step_time(told, seen.first_step_boundary)
+    whole = sum(told["step_seconds"]) or 1.0
+    shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= LEAST_SHARE_SHOWN}
     yield "time", " · ".join(f"{PHASE_NAMES[p]} {percentage(s)}" for p, s in shares.items())
     if unseen := told.get("collects_unseen"):
         yield (
@@ -170,24 +165,42 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
             f"before the first step the model ran {unseen:,} times without gradients (to evaluate, to generate, or to "
             "collect experience), and not so again in these steps: what that takes is in none of the figures above",
         )
-    work = told["work"]
-    tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""
-    several = loaders_of_step(told["facts"])
-    of = f", of one of the {several} loaders that it draws from" if several > 1 else ""
-    yield (
-        "work",
-        f"{_counted(work['samples'] / len(times))} samples{tokens} a step{of}"
-        if work["samples"]
-        else "no batch tells its samples",
-    )
-    if (command_of := seen.command.processes) > 1:
-        waits = {rank: _largest(phases) for rank, phases in told.get("ranks", {}).items()}
-        where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(waits.items()))
-        by = STARTED_BY[way_of(seen.command.launcher)]
-        on = f" on {len(seen.command.nodes)} nodes" if seen.command.nodes else ""
-        yield "ranks", f"{command_of} processes train together{on}, started by {by}; {where}"
+    yield "work", _work(told)
+    if seen.command.processes > 1:
+        yield "ranks", _ranks(seen, told)
     if seen.ended:
         yield "end", f"training ended after {seen.steps} steps: {seen.ended}"
+
+
+def _step_time(told: dict[str, Any], first_boundary: float) -> str:
+    """Return how long the steps took that were seen."""
+    times = sorted(told["step_seconds"])
+    whole, passes = sum(times) or 1.0, told["passes"]
+    of = "micro-batches" if told.get("batches") == passes else "backward passes"  # several losses of a batch are none
+    parts = f", {passes} {of} each" if passes > 1 else ""
+    longest = f", the longest {duration(times[-1])}" if times[-1] > OF_ALL_STEPS * whole else ""
+    middle = duration(times[len(times) // 2])
+    return f"{len(times)} were seen, {middle} each (median{longest}){parts}; the first after {first_boundary:.1f} s"
+
+
+def _work(told: dict[str, Any]) -> str:
+    """Return the samples and the useful tokens of a step."""
+    work, steps = told["work"], len(told["step_seconds"])
+    if not work["samples"]:
+        return "no batch tells its samples"
+    tokens = f", {work['useful_tokens'] / steps:,.0f} useful tokens" if work["useful_tokens"] else ""
+    several = loaders_of_step(told["facts"])
+    of = f", of one of the {several} loaders that it draws from" if several > 1 else ""
+    return f"{_counted(work['samples'] / steps)} samples{tokens} a step{of}"
+
+
+def _ranks(seen: SurveyRecord, told: dict[str, Any]) -> str:
+    """Return how many processes train together, how they were started, and where each spends its time."""
+    phases = {rank: _largest(phases) for rank, phases in told.get("ranks", {}).items()}
+    where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(phases.items()))
+    by = STARTED_BY[way_of(seen.command.launcher)]
+    on = f" on {len(seen.command.nodes)} nodes" if seen.command.nodes else ""
+    return f"{seen.command.processes} processes train together{on}, started by {by}; {where}"
 
 
 def _counted(number: float) -> str:
