@@ -22,12 +22,12 @@ from slowstep.factors import Arm, Contrast, comparison_family
 from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.minutes import spent_seconds
 from slowstep.investigation.order import least_seconds, most_promising_first, most_seconds
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.investigation.together import TOGETHER, next_comparisons
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
@@ -88,7 +88,9 @@ def opened(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 def whole(lab: Lab) -> list[Concluded]:
     """All of a lab's investigation, measured by its measurer."""
     return list(
-        measured_whole(sections_asked(lab.settings), lab.loaded, lab.folder.parent, lambda progress: None, lab.measurer)
+        measured_whole(
+            sections_to_answer(lab.settings), lab.loaded, lab.folder.parent, lambda progress: None, lab.measurer
+        )
     )
 
 

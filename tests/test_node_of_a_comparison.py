@@ -15,7 +15,7 @@ from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.investigation import Lab, open_lab
 from slowstep.investigation.opening import measurer_of
 from slowstep.measure.measurer import ComparisonRequest, OnPairs, OnPairsOf
-from slowstep.measure.slurm.crew import differences
+from slowstep.measure.slurm.job_pool import differences
 from slowstep.measure.slurm.jobs import words_of_sbatch
 from slowstep.measure.slurm.measurer import SlurmMeasurer
 from slowstep.records import ComparisonRecord, Environment

@@ -26,7 +26,7 @@ from slowstep.batch import investigations
 from slowstep.batch.cleanup import forget_other_runs
 from slowstep.batch.concluding import conclude_again
 from slowstep.cli import export, load_and_check, report
-from slowstep.cli.ending import more_minutes, took, unreached
+from slowstep.cli.closing_lines import more_minutes, took, unreached
 from slowstep.cli.main import main
 from slowstep.export.exported import Exported, exported, keys, metrics_of
 from slowstep.factors import Arm

@@ -142,7 +142,7 @@ def test_a_preempted_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm:
     def preempt(pairs: Sequence[Pair]) -> None:
         told.append(list(pairs))
         if pairs and len(told) > 1 and not done:
-            done.append(cluster.crew.members[0].job.job_id)
+            done.append(cluster.jobs.members[0].job.job_id)
             urgent = ["sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", "--wrap", "sleep 3"]
             subprocess.run(urgent, check=True, capture_output=True, cwd=tmp_path)
 
@@ -152,7 +152,7 @@ def test_a_preempted_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm:
 
     assert (Status.OK, 60) == (record.treatment.status, len(record.pairs))
     assert [f"start.{done[0]}-1", f"start.{done[0]}-2"] == [
-        name for name in cluster.crew.members[0].box.names() if name.startswith("start.")
+        name for name in cluster.jobs.members[0].box.names() if name.startswith("start.")
     ]
     before = [pair for pairs in told[: told.index([], 1)] for pair in pairs]
     assert before
@@ -166,7 +166,7 @@ def test_a_job_that_is_cancelled_fails_its_comparison(cluster: SlurmMeasurer, ar
 
     def cancel(pairs: Sequence[Pair]) -> None:
         if pairs and not done:
-            done.append(cluster.crew.members[0].job.job_id)
+            done.append(cluster.jobs.members[0].job.job_id)
             subprocess.run(["scancel", "--signal=KILL", done[0]], check=True)
 
     done: list[str] = []
@@ -204,11 +204,11 @@ def test_comparisons_are_spread_over_jobs(budget: Budget, tmp_path: Path, arm: M
     rule = StopRule(max_pairs=4, looks=())
     asked = [ComparisonRequest(baseline=arm(w.Tiny), treatment=one, stop=rule) for one in treatments]
     with SlurmMeasurer(shared, budget, tmp_path / "x", say=lambda line: None) as cluster:
-        cluster.crew.fill(2)
+        cluster.jobs.fill(2)
         deadline = time.monotonic() + SOON
-        while not all(member.ready for member in cluster.crew.members):
+        while not all(member.ready for member in cluster.jobs.members):
             assert time.monotonic() < deadline, squeue("%i %T %r")
-            cluster.crew.refresh()
+            cluster.jobs.refresh()
             time.sleep(0.1)
         found = dict(cluster.compare_together(asked, lambda number, pairs: None))
 

@@ -14,9 +14,9 @@ from slowstep.batch.notebook import NotebookInput, Teller, announce, path_of, ru
 from slowstep.batch.notebook_process import notebook_interpreter
 from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import read_investigation
 from slowstep.investigation.results import INTERRUPTED, NotebookRun
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
 from slowstep.records import Store
@@ -40,7 +40,7 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         again = forget_unfinished(given.store, loaded.settings.budget.minutes)
         for line in unusable_records(given.folder):
             tell(line, None)
-        asked = sections_asked(loaded.settings)
+        asked = sections_to_answer(loaded.settings)
         gone = forget_all_but(asked, given.store)
         for section in gone:
             if section in TESTED and section.name != OWN:
@@ -129,7 +129,7 @@ def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookR
         why = f"{gone[0]} is not here, or is not known to be the file that was audited; audit it again"
         tell(f"{AUDIT.notebook}: its report stays as it is, since {why}", None)
     with locked(folder):
-        asked = [s for s in sections_asked(lab.settings) if not gone or s is not AUDIT]
+        asked = [s for s in sections_to_answer(lab.settings) if not gone or s is not AUDIT]
         drawn = [s for s in asked if _has_run(given.store, s) or s is AUDIT]
         for section in (s for s in asked if s not in drawn):
             stays = "; its report of before stays" if (folder / f"{section.notebook}.html").is_file() else ""

@@ -84,8 +84,8 @@ def _kept(command: str) -> str:
 
 def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.batch.investigations import diagnose
-    from slowstep.cli.beginning import edited_before
-    from slowstep.cli.ending import edited_meanwhile, more_minutes, took, unreached, wrapped
+    from slowstep.cli.closing_lines import edited_meanwhile, more_minutes, time_taken, unreached, wrapped
+    from slowstep.cli.edited_files import edited_before
     from slowstep.cli.load_and_check import checked
     from slowstep.factors.own_values import as_they_are
     from slowstep.report.index import write_index
@@ -105,7 +105,7 @@ def _diagnose(given: argparse.Namespace) -> int:
             index = write_index(outputs, warn)
         failed = failed or any(run.status != "ok" for run in runs)
         spent = overview(outputs / loaded.settings.name)
-        say(took(loaded.settings, spent.seconds, spent.measured_seconds))
+        say(time_taken(loaded.settings, spent.seconds, spent.measured_seconds))
         told.append(f"{spent.name}: {spent.answer}")
         told += [f"- {a.what}: {a.gain or a.kind}" for a in spent.actions if not spent.single]
         if unreached(spent.verdicts, spent.decision):

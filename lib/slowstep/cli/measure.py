@@ -11,17 +11,17 @@ from slowstep.audit.terminal_lines import claim_lines
 from slowstep.batch.cleanup import forget_all_but, forget_other_runs, forget_unfinished, unusable_records
 from slowstep.batch.earlier_pages import MOVED, set_aside
 from slowstep.batch.measuring import Concluded, measured
-from slowstep.cli.beginning import edited_before
-from slowstep.cli.ending import more_minutes, unreached, wrapped
+from slowstep.cli.closing_lines import more_minutes, unreached, wrapped
+from slowstep.cli.edited_files import edited_before
 from slowstep.cli.progress import Terminal
 from slowstep.environment.system_errors import explained
 from slowstep.final.choice import causes_of
 from slowstep.final.decision import decision_of
 from slowstep.investigation import Unmeasurable
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.minutes import spent_in_all
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import Decision
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.judgement.verdict import Verdict
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
@@ -69,7 +69,7 @@ def _prepared(loaded: Loaded, folder: Path) -> list[Section]:
     forget_unfinished(store, loaded.settings.budget.minutes)
     for line in unusable_records(folder):
         say(line, error=True)
-    asked = sections_asked(loaded.settings)
+    asked = sections_to_answer(loaded.settings)
     old = [section.notebook for section in forget_all_but(asked, store)]
     old += forget_other_runs(loaded.settings, store)
     if set_aside(folder, old, keep=Path(loaded.source)):

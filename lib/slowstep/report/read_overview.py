@@ -12,7 +12,6 @@ from slowstep.environment.own_code import judging_code
 from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation import NotMeasured, Unmeasurable, read_investigation
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.minutes import spent_in_all
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
@@ -24,6 +23,7 @@ from slowstep.investigation.results import (
     NotebookRun,
     Summary,
 )
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.judgement.verdict import Verdict
 from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked, require_inside
@@ -143,7 +143,7 @@ def _of_what_is_described(summaries: Iterable[Summary], about: Description | Non
         return list(summaries)
     settings = about.described
     try:
-        asked = sections_asked(settings, from_plain(Machine, about.environment.machine))
+        asked = sections_to_answer(settings, from_plain(Machine, about.environment.machine))
     except ValueError:  # the description is damaged
         return list(summaries)
     not_asked = {section.notebook for section in SECTIONS if section not in asked}

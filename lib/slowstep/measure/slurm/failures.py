@@ -7,7 +7,7 @@ from typing import Any
 from slowstep.factors import Arm
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.profiling import not_profiled
-from slowstep.measure.slurm.crew import NodeJob
+from slowstep.measure.slurm.job_pool import NodeJob
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, Status, TrialRecord, identity
 from slowstep_probe.processes.log import log_tail
 
