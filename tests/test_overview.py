@@ -26,7 +26,7 @@ from slowstep.batch import investigations
 from slowstep.batch.cleanup import forget_other_runs
 from slowstep.batch.concluding import conclude_again
 from slowstep.cli import export, load_and_check, report
-from slowstep.cli.closing_lines import more_minutes, took, unreached
+from slowstep.cli.closing_lines import more_minutes, time_taken, unreached
 from slowstep.cli.main import main
 from slowstep.export.exported import Exported, exported, keys, metrics_of
 from slowstep.factors import Arm
@@ -1205,7 +1205,7 @@ def test_minutes_that_were_not_enough_say_how_to_go_on(concluded: Concluded) -> 
     assert "(it took 5.0 minutes: " in more_minutes(short, 300.0)
     assert "it took" not in more_minutes(short, 120.0)
     told = "took 5.7 minutes in all calls (budget.minutes: 2), of which 1.1 minutes (20 %) in measured blocks"
-    assert took(short, 344.0, 68.8) == f"{short.name}: {told}"
+    assert time_taken(short, 344.0, 68.8) == f"{short.name}: {told}"
 
 
 def test_an_export_without_tracker_or_investigation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
