@@ -145,14 +145,14 @@ class _Search:
         return len(self.open([*phases, *found])), len(phases), -_size(one)
 
     def course(self, phases: Collection[str], beside: Collection[str]) -> Course | None:
-        """Return the course of phases, told by those that are not `beside` them; None if they have none.
+        """Return the course of phases by the time of those that are not `beside` them; None if they have none.
 
         A phase that is most of a step seems to grow if the little beside it falls. So the steps themselves have to
         change, too.
         """
-        told_by = [phase for phase in PHASES if phase not in phases and phase not in beside]
+        others = [phase for phase in PHASES if phase not in phases and phase not in beside]
         launches = zip(self.launches, self.times, strict=True)
-        seen = [LaunchRatios(one, one.seconds(phases), one.seconds(told_by), time) for one, time in launches]
+        seen = [LaunchRatios(one, one.seconds(phases), one.seconds(others), time) for one, time in launches]
         seen = [one for one in seen if one.rest.any()]
         if not any(one.own.any() for one in seen):
             return None
@@ -161,7 +161,15 @@ class _Search:
         z = z_at_epoch if at_epoch else z_score(seen, across=False)
         if two_sided_p(z) > P_COURSE:
             return None
-        watched = over if at_epoch else seen
+        return self._sized(phases, over if at_epoch else seen, at_epoch, z)
+
+    def _sized(
+        self, phases: Collection[str], watched: Sequence[LaunchRatios], at_epoch: bool, z: float
+    ) -> Course | None:
+        """Return a course that launches show with its size; None if the steps as a whole do not change with it.
+
+        `z` is the z-score of the change, which comes all at once with the end of the first epoch if it is `at_epoch`.
+        """
         long = [one for one in watched if one.launch.steps >= LONG_LAUNCH * max(one.launch.steps for one in watched)]
         pace = float(np.mean(np.concatenate([one.rest for one in long])))
         first, last = (pace * x for x in first_and_last(long, [one.of_rest(one.own) for one in long], at_epoch))
@@ -185,7 +193,7 @@ class _Search:
 
 
 def _seen_again(launches: Sequence[LaunchRatios], at_epoch: bool, z: float) -> bool:
-    """Return whether more than one time shows a change in this sense by itself.
+    """Return whether more than one time shows a change in this direction by itself.
 
     Launches that trained at different times do, and so does one in which it goes on in both halves.
     """
