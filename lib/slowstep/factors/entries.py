@@ -89,7 +89,7 @@ def only(*values: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
 
 
 def where_seen(name: str, least: float, value: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
-    """Make a proposal of a value where a survey saw a share of the time, `name` of the run, that is worth a trial."""
+    """Make a proposal of `value` for runs whose survey saw a share of the time (`name`) that is `least` or more."""
     return lambda run, machine: (value,) if run.objects is not None and (run[name] or 0.0) >= least else ()
 
 

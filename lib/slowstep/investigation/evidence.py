@@ -279,10 +279,10 @@ class Evidence:
         return self._job(self.baseline.facts, self.settings)
 
     def _job(self, facts: RunFacts, settings: Settings, change: ComparisonRecord | None = None) -> Projection | None:
-        """Return the job of `settings`. The stalls that blocks missed count before a change and after it alike.
+        """Return the job of `settings`; None where the A/A comparison does not show the job's seconds.
 
-        A change that removes them shows that in its pairs, as far as these met any. None where the seconds of the
-        comparison with itself are not the job's.
+        Stalls that the blocks missed count before a change and after it alike. A change that removes stalls shows that
+        in its pairs, as far as these met any.
         """
         if unlike_the_job(facts):
             return None
@@ -312,7 +312,7 @@ class Evidence:
 
     @cached_property
     def launches_weigh(self) -> bool:
-        """True if one launch would weigh in an interval beside what the pairs of the A/A comparison scatter."""
+        """True if the offset of one launch would widen an interval noticeably, given how the A/A pairs scatter."""
         pairs = self.noise.pairs
         return launches_weigh(log_ratios(pairs), [0] * len(pairs), StopRule.launch_share)
 

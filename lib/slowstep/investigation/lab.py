@@ -250,7 +250,7 @@ class Lab(Shown):
         return self._is_time_for(contrast, left)
 
     def _is_time_for(self, contrast: Contrast, left: float) -> bool:
-        """Return whether a hypothesis may be begun: if what it takes at least is left, but for `OVERTIME`.
+        """Return whether a hypothesis may be begun: the least seconds that it takes are left, or nearly (`OVERTIME`).
 
         The first one is begun in any case.
         """
@@ -343,7 +343,7 @@ class Lab(Shown):
         return said.verdicts if said and (said.arm, said.environment) == own else []
 
     def cells(self, family: str, *factors: str) -> list[Measured]:
-        """Return the part of a comparison family that changes nothing but `factors`: the cells of their matrix."""
+        """Return what was measured of a comparison family and changes `factors` alone: the cells of their matrix."""
         wanted = set(factors)
         return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
 

@@ -25,10 +25,10 @@ size of the effect is known; the first only until an effect is shown."""
 def for_hypotheses(measured: Sequence[Measured], to_combine: Sequence[Measured], minutes: float) -> float:
     """Return the part of the minutes that the baseline and single hypotheses may take.
 
-    What combining takes is kept: one comparison confirms, and each change beside the first takes two more, which hold
-    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes, and more
-    is kept for the one that confirms. One comparison is kept in any case, as long as the longest yet, since the last
-    one may support its change.
+    The rest is kept for combining what is supported. One comparison confirms the combination. Each change beside the
+    first takes two more, which compare the combination with it and without it. Each is taken to last as long as the
+    longest that supported one of the changes; more is kept for the one that confirms. Time for one comparison, as long
+    as the longest yet, is kept in any case, since the last hypothesis may be supported.
     """
     judged = [m for m in measured if m.verdict.effect]
     changes = len({factor.name for m in to_combine for factor, _ in m.contrast.levels})
@@ -47,7 +47,7 @@ def _took(record: ComparisonRecord) -> float:
 
 
 def drawing_seconds(store: Store) -> float:
-    """Return the seconds that the reports which wait for their measurements will take, as the first one did."""
+    """Return the seconds that drawing the reports will take which wait for measurements, judged by the first report."""
     runs = {run.notebook: run for run in store.every(NotebookRun, "notebooks")}
     first, waiting = runs.get(BASELINE.notebook), [run for run in runs.values() if run.status == INTERRUPTED]
     return len(waiting) / drawn_at_once() * first.seconds if first else 0.0

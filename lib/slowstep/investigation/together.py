@@ -21,11 +21,11 @@ Waiting = dict[str, tuple[Contrast, int]]
 def next_comparisons(
     waiting: Waiting, evidence: Evidence, needs_trial: Callable[[Contrast], bool], left: float, nodes: int = 1
 ) -> list[tuple[Contrast, int]]:
-    """Return the most promising contrast with what can share its rounds, and take them out of `waiting`.
+    """Return the most promising contrast with those that can share its rounds, and take them out of `waiting`.
 
-    What needs no trial is taken out, too. A factor of data loading waits for the cached-batch ceiling, which may refute
-    it. Only as many share the `left` seconds as could be measured one after the other: where time is short, the most
-    promising has it alone. There are as many rounds at the same time as `nodes`.
+    Contrasts that need no trial are taken out, too. A factor of data loading waits for the cached-batch ceiling, which
+    may refute it. Only as many contrasts are returned as could be measured one after the other in the `left` seconds:
+    where time is short, the most promising one is measured alone. Each of the `nodes` measures rounds of its own.
     """
     group: dict[str, tuple[Contrast, int]] = {}
     open_yet = set(waiting)

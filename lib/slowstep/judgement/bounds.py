@@ -103,10 +103,11 @@ def _phases(*phases: str, words: str, stalls: bool = True) -> Callable[[RunFacts
 
 
 def _data(facts: RunFacts, query: BoundQuery) -> Bound | None:
-    """Return the bound by the measured wait, unless batches ready in memory bring something, and maybe more than that.
+    """Return the bound by the measured wait for data, or by the cached-batch ceiling if that is higher.
 
-    They do when preparing data slows the computation although nothing waits for it: it holds the interpreter's lock,
-    or workers take cores that training computes on. No phase shows this; only the cached-batch ceiling does.
+    Batches that are ready in memory may bring more than the wait: preparing data may slow the computation although
+    nothing waits for it. It holds the interpreter's lock, or its workers take cores that training computes on. No phase
+    shows this; only the ceiling does.
     """
     ceiling, waiting = facts.cached_batch_ceiling, _phases("data", words="waiting for data")(facts, query)
     if ceiling is None or ceiling.n < 2:
@@ -293,11 +294,11 @@ def _padding(facts: RunFacts, query: BoundQuery) -> Bound | None:
 
 
 def _useful(facts: RunFacts) -> tuple[float | None, bool]:
-    """Return the least share of the positions, 0 to 1, that is useful, and whether it is that of a whole epoch.
+    """Return the least share of positions, 0 to 1, that are useful, and whether it is known of a whole epoch.
 
-    Of the batches of an epoch the blocks see a few, and the others may be far longer: one long text in a hundred makes
-    a third of all positions padding. Where the positions of an epoch are known, they count. Rows that are all full in
-    the blocks are taken to be so everywhere.
+    The blocks see few of an epoch's batches, and the others may be far longer: one long text in a hundred makes a third
+    of all positions padding. So the positions of the epoch count where they are known. Rows that are all full in the
+    blocks are taken to be full everywhere.
     """
     seen, rates = facts.throughput.useful_share, facts.throughput
     positions = positions_of_sample(facts.observed)

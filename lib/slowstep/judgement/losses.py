@@ -65,8 +65,9 @@ def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
 
 
 def learning_rate_reached(record: ComparisonRecord) -> float | None:
-    """Return the largest learning rate of the compared steps, relative to the one that was set, if both arms hardly
-    learn in them; None if one does, or if that is not known.
+    """Return how far the learning rate came in the compared steps, as a part of the one that was set.
+
+    None if an arm learns enough in these steps, or if that is not known.
     """
     a, b = (arm.learning_rates for arm in (record.baseline, record.treatment))
     compared = min(len(a), len(b))

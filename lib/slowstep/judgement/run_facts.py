@@ -98,9 +98,9 @@ class RunFacts:
         return self.shares[phase].mean
 
     def share_of_job(self, phase: str) -> Interval:
-        """Return the share of the job's time, 0 to 1, of a phase in its steps and in an event that is measured alone.
+        """Return the share of the job's time, 0 to 1, that a phase takes.
 
-        A phase without such an event has its share of the steps.
+        It is the phase's share of the steps, with that of its periodic event if the event was measured alone.
         """
         steps, alone = self.shares[phase], self.events_alone.get(phase)
         return steps if alone is None else with_event(steps, alone)
@@ -216,10 +216,10 @@ def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: E
 
 
 def events_alone(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, Interval]:
-    """Return the share of the job's time, 0 to 1, that each rare periodic event takes, as far as it is known.
+    """Return the share of the job's time, 0 to 1, that each rare periodic event takes, where it was measured.
 
-    Its ends are those of the shortest and of the longest occurrence but the first. One alone may be off, as a profile
-    of few steps may.
+    The interval reaches from the shortest to the longest occurrence, the first one aside. If there was only one, the
+    interval is as wide as that of a profile of few steps.
     """
     known = {
         event: replace(alone, least=alone.least / by, most=alone.most * by)

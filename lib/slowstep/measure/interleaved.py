@@ -124,9 +124,9 @@ class InterleavedComparison:
         return len(self.pairs) >= FEWEST_PAIRS and time.monotonic() > self.deadline
 
     def go_on_from(self, other: InterleavedComparison) -> None:
-        """Take over the pairs of another run of the same comparison. It has had its looks at them, and has no others.
+        """Take over the pairs of another run of the same comparison.
 
-        What comes next is measured in launches of its own.
+        The looks at these pairs were had there, and are not repeated. What comes next is measured in new launches.
         """
         self.pairs, self.redone, self.order = list(other.pairs), list(other.redone), other.order
         self.earlier, self.launch = other.earlier, other.launch + 1
@@ -142,7 +142,7 @@ class InterleavedComparison:
         self.pairs.clear()
 
     def _is_alike(self, earlier: ComparisonRecord) -> bool:
-        """Return whether the epochs of earlier trials ended or went on as those of the trials to come."""
+        """Return whether epochs ended in the earlier trials if, and only if, they end in the trials to come."""
         return bool(earlier.baseline.observed.get(FAILED)) == bool(self.pool.own_epochs.why)
 
     # -- launches --

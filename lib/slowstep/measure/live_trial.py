@@ -37,7 +37,8 @@ class LiveTrial:
     step_seconds: float
     step_samples: float
     period: int
-    """The steps of which a block holds a multiple. So each has as many saves, evaluations and bursts of workers."""
+    """The steps after which a trial repeats itself. A block holds a multiple of them, so that each has as many saves,
+    evaluations and bursts of workers."""
     discard: int
     """The least steps that are discarded before a block, while batches that lay ready are used up."""
     position: int
@@ -64,7 +65,7 @@ class LiveTrial:
 
     @property
     def unit(self) -> float:
-        """The samples of which its blocks hold a multiple."""
+        """The samples of a period: its blocks hold a multiple of them."""
         return self.period * self.step_samples
 
     def outlived(self, others: int = 1) -> bool:

@@ -139,9 +139,9 @@ class TrialPool:
             raise
 
     def start_first(self, arms: Mapping[str, Arm]) -> None:
-        """Start as many of these, the first ones, as may be started at the same time, if they are several.
+        """Start the first of these arms at the same time: as many as cores and memory allow, if they are several.
 
-        No trial lives. While they are built, they hold as much as they held in their earlier launches.
+        No trial lives when this is called. While trials are built, they hold as much as in their earlier launches.
         """
         most = max(self._peaks.values(), default=math.inf)
         peaks = [self._peaks.get(key, most) for key in arms]
@@ -193,23 +193,23 @@ class TrialPool:
         return key in self._started or key in self._refused
 
     def at_once(self, to_come: Sequence[Settings]) -> int:
-        """Return how many of these, the first ones, may be started at the same time: each of their ranks has a core."""
+        """Return how many of the first of these may be started at the same time: each of their ranks needs a core."""
         ranks = [max(1, one.ranks) for one in to_come]
         if any(one.command and one.command.nodes for one in to_come):
             return min(1, len(to_come))
         return max(min(1, len(to_come)), sum(total <= this_machine().cores for total in itertools.accumulate(ranks)))
 
     def room_for(self, to_come: Sequence[Settings]) -> int:
-        """Return how many of these, the first ones, may be started at the same time beside the trials that live.
+        """Return how many of the first of these may be started at the same time beside the trials that live.
 
-        While they are built, they hold as much as one that lives ever held.
+        While a trial is built, it is taken to hold as much memory as any that lives ever held.
         """
         return self._most_at_once(
             to_come, lambda number: self.has_room(*to_come[:number]) and (number == 1 or self._room_to_build(number))
         )
 
     def _most_at_once(self, to_come: Sequence[Settings], fits: Callable[[int], bool]) -> int:
-        """Return the largest number of these, the first ones, that may be started at the same time and fits; else 0."""
+        """Return how many of the first of these may be started at the same time and fit into memory; 0 if none does."""
         return next(filter(fits, range(self.at_once(to_come), 0, -1)), 0)
 
     def _room_to_build(self, number: int) -> bool:
@@ -217,9 +217,9 @@ class TrialPool:
         return self._fits(sum(self._at_most()), number * most)
 
     def has_room(self, *to_come: Settings) -> bool:
-        """Return whether the trials that live leave room in memory, on the host and on the device, for those to come.
+        """Return whether the trials that live leave room for those to come, in the memory of host and device.
 
-        Each of these counts as much as one that lives does on the mean, without a frozen base that both map.
+        A trial to come counts as much as those that live do on the mean. A frozen base that all map counts once.
         """
         trials = list(self.live.values())
         on_device = [t.record.memory for t in trials if t.record.memory.reserved is not None]

@@ -107,7 +107,7 @@ class Rounds:
     # -- launches --
 
     def _end_if_outlived(self) -> None:
-        """End a baseline that has trained so far that a new launch takes less than to let all treatments catch up."""
+        """End the baseline if a new launch takes less time than all treatments would need to catch up with it."""
         trial = self.pool.live.get(self._key)
         if trial and trial.outlived(others=len(self.live)):
             self.pool.end(self._key)
@@ -259,7 +259,7 @@ class Rounds:
             raise (_TrainingEnded if ended.failed.status is Status.ENDED else _NotTogether) from None
 
     def _handle_end(self, member: RoundMember, ended: TrialEnded) -> None:
-        """Let a comparison go whose treatment has ended: with its failure, or to be measured by itself."""
+        """Take a comparison whose treatment has ended out of the rounds: as failed, or to be measured by itself."""
         status = ended.failed.status
         if status is Status.ENDED and not self._freshly_launched:
             raise _TrainingEnded from None
