@@ -92,7 +92,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.report.read_overview import overview
 
     outputs = Path(given.outputs)
-    began, failed, told = time.monotonic(), False, list[str]()
+    began, failed, closing = time.monotonic(), False, list[str]()
     everything = checked(_params(given), given.set, outputs)
     for loaded in everything:
         as_begun = as_they_are(loaded.settings)
@@ -106,13 +106,13 @@ def _diagnose(given: argparse.Namespace) -> int:
         failed = failed or any(run.status != "ok" for run in runs)
         spent = overview(outputs / loaded.settings.name)
         say(time_taken(loaded.settings, spent.seconds, spent.measured_seconds))
-        told.append(f"{spent.name}: {spent.answer}")
-        told += [f"- {a.what}: {a.gain or a.kind}" for a in spent.actions if not spent.single]
+        closing.append(f"{spent.name}: {spent.answer}")
+        closing += [f"- {a.what}: {a.gain or a.kind}" for a in spent.actions if not spent.single]
         if unreached(spent.verdicts, spent.decision):
-            told.append(more_minutes(loaded.settings, spent.seconds))
-        told.append(edited_meanwhile(loaded.settings.command, as_begun))
+            closing.append(more_minutes(loaded.settings, spent.seconds))
+        closing.append(edited_meanwhile(loaded.settings.command, as_begun))
     say(f"this call took {in_minutes(time.monotonic() - began)}")
-    for text in filter(None, told):
+    for text in filter(None, closing):
         say_lines(wrapped(text))
     if index:
         say(f"open {index}")

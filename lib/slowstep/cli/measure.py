@@ -119,11 +119,11 @@ def _reason(error: Exception, section: Section, logs: Path) -> str:
         return explained(error)
     if isinstance(error, SettingsError | RuntimeError):
         return str(error)
-    told, where = f"{type(error).__name__}: {error}", logs / f"traceback_{section.name}.txt"
+    text, where = f"{type(error).__name__}: {error}", logs / f"traceback_{section.name}.txt"
     with contextlib.suppress(OSError):
         write_atomically(where, "".join(traceback.format_exception(error)))
-        told += f" (traceback: {where})"
-    return told
+        text += f" (traceback: {where})"
+    return text
 
 
 def _say(one: Concluded, said: dict[str, Verdict]) -> None:
