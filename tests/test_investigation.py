@@ -28,7 +28,7 @@ from slowstep.investigation.minutes import spent_seconds
 from slowstep.investigation.order import least_seconds, most_promising_first, most_seconds
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
 from slowstep.investigation.sections_to_answer import sections_to_answer
-from slowstep.investigation.together import TOGETHER, next_comparisons
+from slowstep.investigation.together import MOST_TOGETHER, next_comparisons
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.measurer import ComparisonRequest, OnPairsOf
@@ -151,7 +151,7 @@ def test_the_plan_measures_in_rounds_what_shares_a_baseline(opened: Callable[...
     asked = rounds_of(lab)
 
     together = {name for names in asked for name in names}
-    assert max(map(len, asked)) == TOGETHER
+    assert max(map(len, asked)) == MOST_TOGETHER
     assert {"save_steps=2000", "per_device_train_batch_size=16"} <= {*measured(lab)} - together
     assert len(measured(lab)) == len({*measured(lab)})
     assert {"cached_batches=400", "optim=adamw_torch_fused"} <= together

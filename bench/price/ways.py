@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from bench.price.machines import STEP, Clock, Machine, Recorded
-from slowstep.investigation.together import TOGETHER
+from slowstep.investigation.together import MOST_TOGETHER
 from slowstep.judgement.block_length import FIRST_BLOCK_SECONDS, block_length
 from slowstep.judgement.comparison import OVERALL_P, change
 from slowstep.judgement.intervals import NOMINAL_P
@@ -72,8 +72,8 @@ def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[f
     rule = StopRule(max_pairs=budget.max_pairs, minimum_effect=MINIMUM_EFFECT, comparisons=len(gains))
     known: dict[int, Estimate] = {}
     order = [int(level) for level in rng.permutation(len(gains))]
-    for i in range(0, len(order), TOGETHER):
-        levels = order[i : i + TOGETHER]
+    for i in range(0, len(order), MOST_TOGETHER):
+        levels = order[i : i + MOST_TOGETHER]
         for level, pairs in zip(
             levels, _rounds(baseline, [gains[n] for n in levels], block, rule, budget), strict=True
         ):

@@ -26,7 +26,7 @@ from slowstep.settings import Settings
 Pick = tuple[Factor, Level]
 """A factor and the level of it that is chosen."""
 
-REACH = math.log(1.1)
+RIVAL_MARGIN = math.log(1.1)
 """The log-ratio by which a rival of the best combination may be expected to be slower, at the most."""
 
 FINALISTS = 3
@@ -163,10 +163,10 @@ def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -
 
 
 def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
-    """Return the first of the ranking and its rivals, which are within `REACH` and no subset of one ranked before."""
+    """Return the first of the ranking and its rivals: within `RIVAL_MARGIN`, and no subset of one ranked before."""
     taken: list[Candidate] = []
     for candidate in ranking:
-        near = candidate.gain >= ranking[0].gain - REACH
+        near = candidate.gain >= ranking[0].gain - RIVAL_MARGIN
         if near and len(taken) < FINALISTS and not any(candidate.names < other.names for other in taken):
             taken.append(candidate)
     return taken

@@ -48,7 +48,7 @@ PLAN = "plan"
 Watch = Callable[[Progress], None]
 """A function that is told the progress of a comparison."""
 
-LATE_PROFILE = 3
+LATE_PROFILE_FACTOR = 3
 """The multiple of the seconds kept for the profile that it may take where the minutes are over. Where a busy machine
 has used them up, a launch lasts longer than the first one did."""
 
@@ -159,7 +159,7 @@ class Lab(Shown):
         left = self.spending.left(minutes.BASELINE_PART)
         if spec.record_type is ObservationRecord:
             return left - self._for_first_profile
-        return max(left, LATE_PROFILE * self._for_first_profile) if spec.record_type is ProfileRecord else left
+        return max(left, LATE_PROFILE_FACTOR * self._for_first_profile) if spec.record_type is ProfileRecord else left
 
     @property
     def _launch_seconds(self) -> float:

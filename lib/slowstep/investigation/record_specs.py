@@ -28,7 +28,7 @@ from slowstep.settings.schema import Budget
 CONFIRMATION = "confirmation"
 """The purpose of pairs that measure once more what was chosen. Their effect is what a report is quoted by."""
 
-QUOTED = 1 / 3
+QUOTED_PRECISION = 1 / 3
 """Half of a confirmed effect's interval may be at most this part of the effect. At 1/3, +48 % [+30, +69] is told from
 +20 % and from +80 %; +48 % [+1, +115] would be told from no effect only."""
 
@@ -136,7 +136,7 @@ def contrast(
         comparisons=comparisons,
         two_sided=any(factor.elsewhere for factor, _ in asked.levels),
         launches=budget.launches,
-        precision=QUOTED if purpose == CONFIRMATION or least > budget.minimum_effect else math.inf,
+        precision=QUOTED_PRECISION if purpose == CONFIRMATION or least > budget.minimum_effect else math.inf,
     )
     request = ComparisonRequest(
         baseline=asked.baseline,

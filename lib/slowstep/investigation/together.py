@@ -10,7 +10,7 @@ from slowstep.investigation.order import most_promising_first, most_seconds
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import identity
 
-TOGETHER = 6
+MOST_TOGETHER = 6
 """The most comparisons of a round. A pair then takes 7/12 of what it takes alone, and 1/2 is the limit; each arm more
 takes memory, and puts the blocks of a pair further apart."""
 
@@ -48,7 +48,7 @@ def next_comparisons(
         ):
             continue
         group[arm] = waiting.pop(contrast.name)
-        if alone or len(group) == TOGETHER * nodes:
+        if alone or len(group) == MOST_TOGETHER * nodes:
             break
     return list(group.values())
 

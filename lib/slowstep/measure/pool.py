@@ -28,7 +28,7 @@ from slowstep.settings.schema import Budget
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
 from slowstep_probe.trial.messages import Failed
 
-SHARED = "frozen_bytes_shared"
+SHARED_FACT = "frozen_bytes_shared"
 """The name by which a trial tells how much of its frozen weights it maps: of those where it trains, host or device."""
 
 HEADROOM = 0.9
@@ -250,7 +250,7 @@ class TrialPool:
         every = {base_of(one) for one in (*(trial.process.arm.settings for trial in trials), *to_come)}
         if len(every) != 1 or None in every:
             return 0
-        return min((trial.record.observed.get(SHARED) or 0 for trial in trials), default=0)
+        return min((trial.record.observed.get(SHARED_FACT) or 0 for trial in trials), default=0)
 
     def end(self, key: str) -> None:
         """End the trial of `key`, if there is one, and keep its steps and its times."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from slowstep.factors import Arm
 from slowstep.judgement.operators import ENOUGH_STEPS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
-from slowstep.measure.live_trial import PATIENCE, LiveTrial
+from slowstep.measure.live_trial import TIMEOUT_FACTOR, LiveTrial
 from slowstep.measure.measurer import LOOKED_AT_SECONDS, NO_TIME
 from slowstep.measure.pool import TrialPool
 from slowstep.records import ProfileRecord, Status, identity
@@ -80,7 +80,7 @@ class Profiling:
         written, trained = trial.process.folder / trace.name, round(trial.soonest)
         request = Profile(steps=steps, trace=str(written), looks=looks)
         expected = (request.looks + request.after_looks) * trial.step_seconds
-        timeout = max(self.pool.budget.startup_timeout_seconds, PATIENCE * expected)
+        timeout = max(self.pool.budget.startup_timeout_seconds, TIMEOUT_FACTOR * expected)
         asked = time.monotonic()
         record = trial.process.ask(request, timeout).record
         trace.parent.mkdir(parents=True, exist_ok=True)

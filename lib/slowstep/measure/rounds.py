@@ -36,7 +36,7 @@ from slowstep.records import Block, ComparisonRecord, Status, Steps
 
 T = TypeVar("T")
 
-UNLIKE = 0.25
+LARGEST_STEP_DIFFERENCE = 0.25
 """The share by which the samples of a step may differ between two arms of a round: batches may vary in size."""
 
 
@@ -138,7 +138,7 @@ class Rounds:
             self._handle_end(member, ended)
             return
         # those that were built together were taken for as large as the baseline
-        if abs(trial.step_samples / base.step_samples - 1) > UNLIKE or not self.pool.has_room():
+        if abs(trial.step_samples / base.step_samples - 1) > LARGEST_STEP_DIFFERENCE or not self.pool.has_room():
             self._set_aside(member)
 
     def _launch_anew_if_allowed(self) -> None:

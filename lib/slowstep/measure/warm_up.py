@@ -9,17 +9,17 @@ from statistics import fmean, median_high
 
 from slowstep.judgement.observed_sizes import ranks_of
 from slowstep.launch.trial_process import TrialProcess
-from slowstep.measure.live_trial import PATIENCE, START_UP, LiveTrial, host_peak
+from slowstep.measure.live_trial import START_UP, TIMEOUT_FACTOR, LiveTrial, host_peak
 from slowstep.records import Block, Status, TrialRecord
 from slowstep_probe.trial.messages import BlockDone, Observe, TrainBlock
 
-CHUNK, CHUNKS_MAX = 3, 12
+CHUNK_STEPS, MOST_CHUNKS = 3, 12
 """The steps that are timed together, and the most of such chunks."""
 
-SETTLED = 1.05
+SETTLED_RATIO = 1.05
 """The ratio by which a chunk of steps has to be faster than the one before; else the warm-up ends."""
 
-ONCE = 3.0
+ONE_OFF_RATIO = 3.0
 """The ratio by which a chunk is slower than the fastest one if something may have happened in it that happens once: a
 model is compiled after its first step. If the next one is as slow, that is the pace."""
 
@@ -38,23 +38,23 @@ class _Chunks:
     @property
     def steps(self) -> int:
         """The optimizer steps so far, the first one included."""
-        return 1 + CHUNK * len(self.means)
+        return 1 + CHUNK_STEPS * len(self.means)
 
     @property
     def seconds(self) -> float:
         """The seconds of all chunks."""
-        return CHUNK * sum(self.means)
+        return CHUNK_STEPS * sum(self.means)
 
     @property
     def over(self) -> bool:
         """True if the warm-up ends: its steps have settled, or there were enough of them."""
-        return self.settled or len(self.means) >= CHUNKS_MAX
+        return self.settled or len(self.means) >= MOST_CHUNKS
 
     def add(self, block: Block) -> None:
         """Add a chunk. One that something slowed which happens once, such as compiling, settles nothing."""
-        mean = block.seconds / CHUNK
-        once = mean > ONCE * self._fastest and not self.means
-        self.settled = not once and (self._fastest / mean < SETTLED or mean / SETTLED < self.known_pace)
+        mean = block.seconds / CHUNK_STEPS
+        once = mean > ONE_OFF_RATIO * self._fastest and not self.means
+        self.settled = not once and (self._fastest / mean < SETTLED_RATIO or mean / SETTLED_RATIO < self.known_pace)
         self._fastest = min(self._fastest, mean)
         self.means.append(mean)
         self.samples.append(_samples_a_step(block))
@@ -70,14 +70,14 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
     startup = dict(ready.startup) | {"first step": first.block.seconds}
     chunks = _Chunks(first.block, known_pace)
     while not chunks.over:
-        last: BlockDone = process.ask(TrainBlock(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
+        last: BlockDone = process.ask(TrainBlock(steps=CHUNK_STEPS), CHUNK_STEPS * budget.step_timeout_seconds)
         chunks.add(last.block)
     seen = process.ask(Observe(), budget.step_timeout_seconds)
     workers = seen.facts.get("dataloader_num_workers") or 0
     trained, pace, samples = chunks.steps, _pace(chunks.means), chunks.samples
     if workers:  # what they made while the first steps were slow would feed the next ones
         last = _drain(process, workers, pace)
-        trained, pace = trained + last.trained, last.block.seconds / CHUNK
+        trained, pace = trained + last.trained, last.block.seconds / CHUNK_STEPS
         samples = [*samples, _samples_a_step(last.block)]
     step_samples = median_high(samples)  # one of them may hold an epoch's short last batch
     record = TrialRecord(
@@ -114,9 +114,9 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
 
 def _drain(process: TrialProcess, workers: int, pace: float) -> BlockDone:
     """Train on until the batches are used up that loader workers hold ready, and for a chunk of steps after that."""
-    request = TrainBlock(steps=CHUNK, discard=workers + 1, drain=True)
-    expected = (CHUNK + 2 * (workers + 1)) * pace
-    return process.ask(request, max(process.budget.startup_timeout_seconds, PATIENCE * expected))
+    request = TrainBlock(steps=CHUNK_STEPS, discard=workers + 1, drain=True)
+    expected = (CHUNK_STEPS + 2 * (workers + 1)) * pace
+    return process.ask(request, max(process.budget.startup_timeout_seconds, TIMEOUT_FACTOR * expected))
 
 
 def _first_wait(first: Block, startup: Mapping[str, float], facts: Mapping[str, object]) -> float:
@@ -134,7 +134,7 @@ def _first_wait(first: Block, startup: Mapping[str, float], facts: Mapping[str, 
 def _pace(means: Sequence[float]) -> float:
     """Return the pace, in seconds a step, by the last two chunks: where some steps are long, one may hold none."""
     before, last = means[-2:][0], means[-1]
-    return last if before > ONCE * last else fmean((before, last))
+    return last if before > ONE_OFF_RATIO * last else fmean((before, last))
 
 
 def period(events: int, workers: int) -> int:
