@@ -66,28 +66,34 @@ def conclusion(subject: str, verdicts: Sequence[Verdict], suspects: Sequence[Sus
     alone = nodes and not verdicts
     parts = [f"**{subject}:** {of_nodes}"] if alone else [_headline(subject, supported, verdicts, suspects)]
     parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
-    refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
-    helped, small = {v.factor for v in supported}, [v for v in refuted if v.effect and v.effect.low > 1]
-    others = [v for v in refuted if v not in small]
-    for what, some in (
-        ("A gain, but below the minimum effect", small),
-        ("Not the cause", [v for v in others if v.factor not in helped]),
-        ("Below the minimum effect", [v for v in others if v.factor in helped]),
-    ):
-        if some:
-            parts.append(_listed(what, some, _refutation))
-    undecided = [v for v in verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
-    if undecided:
-        parts.append(_listed("Undecided", undecided, _undecided))
-    untried = [v for v in verdicts if v.untried]
-    if untried:
-        parts.append(_listed("Not tried", untried, _reason))
-    untestable = [v for v in verdicts if v.outcome is Outcome.NOT_TESTABLE]
-    if untestable:
-        parts.append(_listed("Not testable here", untestable, _reason))
+    groups = _groups(verdicts, {v.factor for v in supported})
+    parts += [_listed(what, some, why) for what, some, why in groups if some]
     if nodes and not alone:
         parts.append(of_nodes)
     return Text("\n\n".join(parts))
+
+
+def _groups(
+    verdicts: Sequence[Verdict], helped: Collection[str]
+) -> list[tuple[str, list[Verdict], Callable[[Verdict], str]]]:
+    """Return the verdicts that do not support a change, in groups: title, verdicts, and how each tells its reason.
+
+    `helped` are the factors of which another level was supported.
+    """
+
+    def of(outcome: Outcome) -> list[Verdict]:
+        return [v for v in verdicts if v.outcome is outcome]
+
+    small = [v for v in of(Outcome.REFUTED) if v.effect and v.effect.low > 1]
+    others = [v for v in of(Outcome.REFUTED) if v not in small]
+    return [
+        ("A gain, but below the minimum effect", small, _refutation),
+        ("Not the cause", [v for v in others if v.factor not in helped], _refutation),
+        ("Below the minimum effect", [v for v in others if v.factor in helped], _refutation),
+        ("Undecided", [v for v in of(Outcome.INCONCLUSIVE) if not v.untried], _undecided),
+        ("Not tried", [v for v in verdicts if v.untried], _reason),
+        ("Not testable here", of(Outcome.NOT_TESTABLE), _reason),
+    ]
 
 
 def baseline_conclusion(
