@@ -6,10 +6,11 @@ A combination that can't be trained gives way to the next.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slowstep.factors import Arm, combine, label
-from slowstep.final.combinations import clashes, names_of, ranked, with_conditions
+from slowstep.final.combinations import Candidate, clashes, names_of, ranked, with_conditions
 from slowstep.final.job import ends_sooner, job_of
 from slowstep.final.own_words import in_own_words
 from slowstep.final.search import CONFIRMED, find_winner, without_late, without_redundant
@@ -87,14 +88,10 @@ def choose(lab: Lab) -> Choice:
     for section in TESTED_SECTIONS:
         lab.test(section)
     find_batch(lab)
-    tested = [m for m in lab.found if m.family != CONFIRMED]  # there are others if this was asked before
-    measured = list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
-    allowed = [_with_all_it_needs(lab, m) for m in measured if supported(m) and allowed_by(m, lab.settings)]
+    tested = _tested(lab)
+    allowed = [_with_all_it_needs(lab, m) for m in tested if supported(m) and allowed_by(m, lab.settings)]
     allowed = [m for m in allowed if supported(m) and ends_sooner(lab, m)]
-    conditional = [m for m in measured if m.contrast.held_constant]
-    known = [m for m in measured if not m.contrast.held_constant] + allowed
-    clashing = clashes(lab.settings, allowed, lab.machine)
-    ranking = ranked(allowed, known, _room(lab), clashing, conditional, job_of(lab))
+    ranking = _ranking(lab, tested, allowed)
     search = find_winner(lab, ranking)
     chosen, dropped, late, unshown = search.chosen, list[str](), list[str](), list[str]()
     if chosen:
@@ -108,7 +105,7 @@ def choose(lab: Lab) -> Choice:
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
     settings = chosen.contrast.treatment.settings if adopted else lab.settings
     return Choice(
-        tested=measured,
+        tested=tested,
         allowed=allowed,
         head_to_heads=search.head_to_heads,
         confirmed=[m for m in lab.found if m.family == CONFIRMED],
@@ -121,6 +118,20 @@ def choose(lab: Lab) -> Choice:
         after=lab.evidence.projected(chosen) if adopted else None,
         remaining=_remaining(lab, chosen) if adopted else None,
     )
+
+
+def _tested(lab: Lab) -> list[Measured]:
+    """Return everything that the parameter file lists, each once: of two by one name, the last counts."""
+    tested = [m for m in lab.found if m.family != CONFIRMED]  # there are others if this was asked before
+    return list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
+
+
+def _ranking(lab: Lab, tested: Sequence[Measured], allowed: Sequence[Measured]) -> list[Candidate]:
+    """Return the combinations of the allowed changes, the most promising first."""
+    conditional = [m for m in tested if m.contrast.held_constant]
+    known = [*(m for m in tested if not m.contrast.held_constant), *allowed]
+    clashing = clashes(lab.settings, allowed, lab.machine)
+    return ranked(allowed, known, _room(lab), clashing, conditional, job_of(lab))
 
 
 def profiles(lab: Lab, choice: Choice) -> dict[str, ProfileRecord]:
