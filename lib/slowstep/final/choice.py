@@ -121,7 +121,7 @@ def choose(lab: Lab) -> Choice:
 
 
 def _tested(lab: Lab) -> list[Measured]:
-    """Return everything that the parameter file lists, each once: of two by one name, the last counts."""
+    """Return everything that the parameter file lists, each once: of several by one name the first counts."""
     tested = [m for m in lab.found if m.family != CONFIRMED]  # there are others if this was asked before
     return list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
 
