@@ -84,18 +84,8 @@ def overview(folder: Path) -> Overview:
         noise=first.noise,
         apart=apart(first.apart),
         minimum_effect=first.minimum_effect or (about.settings.budget.minimum_effect if about else 0.0),
-        held_back=[
-            epochs_end(first.epochs_end),
-            waits_for_disk(latest.first_reads),
-            quota(_blocks(with_itself)),
-            after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else "",
-        ],
-        doubts=[
-            other_threads(latest.beside, first.minimum_effect),
-            busy(_blocks(compared)),
-            course(perhaps(first.courses)),
-            not_counted(of_other_files(store, about.environment)) if about else "",
-        ],
+        held_back=_held_back(first, latest, with_itself, about),
+        doubts=_doubts(first, latest, compared, about, store),
         course=course(surely(first.courses)),
         unprojected=first.unprojected,
         unprofiled=latest.unprofiled,
@@ -112,8 +102,28 @@ def overview(folder: Path) -> Overview:
     )
 
 
+def _held_back(
+    first: Summary, latest: Summary, with_itself: Sequence[ComparisonRecord], about: Description | None
+) -> list[str]:
+    """Return what else holds the run back or ends it, and which files were edited, in sentences; some are empty."""
+    edited = after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else ""
+    return [epochs_end(first.epochs_end), waits_for_disk(latest.first_reads), quota(_blocks(with_itself)), edited]
+
+
+def _doubts(
+    first: Summary, latest: Summary, compared: Sequence[ComparisonRecord], about: Description | None, store: Store
+) -> list[str]:
+    """Return what the figures may not tell, in sentences; some are empty."""
+    return [
+        other_threads(latest.beside, first.minimum_effect),
+        busy(_blocks(compared)),
+        course(perhaps(first.courses)),
+        not_counted(of_other_files(store, about.environment)) if about else "",
+    ]
+
+
 def _judged_by_other_code(summaries: Iterable[Summary], folder: Path) -> str:
-    """Return that other rules than this version's have judged what is told, with what to do; empty if these have."""
+    """Say that another version has judged what is told, and what to do; empty if this version has."""
     if all(one.code == judging_code() for one in summaries):
         return ""
     again = f"`slowstep report {folder}` judges them by this one's rules"
