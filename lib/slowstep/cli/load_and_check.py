@@ -59,7 +59,7 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path, keep
 
 
 def _taken(loaded: Loaded, outputs: Path) -> list[str]:
-    """Return that the name belongs to another investigation, whose reports would be overwritten, if it does.
+    """Say that the name belongs to another investigation, whose reports would be overwritten, if it does.
 
     An edited parameter file is no other one, so only a command tells investigations apart.
     """

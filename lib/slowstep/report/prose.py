@@ -20,7 +20,7 @@ from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
-from slowstep.wording.course import course, epochs_end, perhaps, surely
+from slowstep.wording.course import course, epochs_end, seen_at_several_times, seen_once
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.lost import consists, takes
 from slowstep.wording.slow_nodes import slower_nodes
@@ -157,7 +157,7 @@ def _job(baseline: Baseline) -> str:
 
 def _as_it_goes_on(baseline: Baseline) -> str:
     """Write what becomes of the steps as training goes on, what was seen at one time alone by itself."""
-    known, unsure = surely(baseline.courses), perhaps(baseline.courses)
+    known, unsure = seen_at_several_times(baseline.courses), seen_once(baseline.courses)
     told = f"**{escape(course(known))}** The whole job is not projected from them." if known else ""
     return "\n\n".join(filter(None, (told, escape(course(unsure)))))
 

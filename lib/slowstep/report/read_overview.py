@@ -36,7 +36,7 @@ from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS, TESTED,
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.visible import visible_lines
 from slowstep.wording.causes import causes
-from slowstep.wording.course import course, epochs_end, perhaps, surely
+from slowstep.wording.course import course, epochs_end, seen_at_several_times, seen_once
 from slowstep.wording.edited import after_survey, not_counted
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, other_threads, quota
@@ -86,7 +86,7 @@ def overview(folder: Path) -> Overview:
         minimum_effect=first.minimum_effect or (about.settings.budget.minimum_effect if about else 0.0),
         held_back=_held_back(first, latest, with_itself, about),
         doubts=_doubts(first, latest, compared, about, store),
-        course=course(surely(first.courses)),
+        course=course(seen_at_several_times(first.courses)),
         unprojected=first.unprojected,
         unprofiled=latest.unprofiled,
         audited=_audited(store),
@@ -117,7 +117,7 @@ def _doubts(
     return [
         other_threads(latest.beside, first.minimum_effect),
         busy(_blocks(compared)),
-        course(perhaps(first.courses)),
+        course(seen_once(first.courses)),
         not_counted(of_other_files(store, about.environment)) if about else "",
     ]
 

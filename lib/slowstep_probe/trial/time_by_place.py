@@ -224,7 +224,7 @@ def _spent_at_places(
 
 
 def _of_updates(found: Counter[StackLook], phases: Sequence[str], changing: Collection[int]) -> set[int]:
-    """Return those of the functions during which weights changed that do nothing else: none runs in another phase."""
+    """Return the functions that change weights and do nothing else: weights changed in them, in no other phase."""
     elsewhere = {code for seen in found if _phase(phases, seen.mark) != "other" for code in seen.calls}
     return set(changing) - elsewhere
 
