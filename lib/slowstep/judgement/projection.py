@@ -38,6 +38,9 @@ OTHER_DATA = 0.05
 NEGLIGIBLE = 0.005
 """What comes after epochs is a part of its own if it takes more than this share of the steps' time."""
 
+AFTER_EPOCH = "what the program did after the first epoch took {:.2g} s in the survey, taken for each"
+"""What is assumed of the seconds after an epoch, as a clause."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
@@ -133,17 +136,17 @@ def project(
     after_epoch = seconds_after_epoch(settings, observed) or 0.0
     if int(job.epochs) * after_epoch > NEGLIGIBLE * training:
         parts["after epochs"] = int(job.epochs) * after_epoch
-        seen = f"what the program did after the first epoch took {after_epoch:.2g} s in the survey, taken for each"
-        assumed.append(seen)
+        assumed.append(AFTER_EPOCH.format(after_epoch))
     seconds = sum(parts.values())
     rest = seconds - training
     low = rest + samples * pace.low - sum(event.mean - event.least for event in by_event.values())
     high = rest + samples * pace.high + sum(event.most - event.mean for event in by_event.values())
+    low, high = _with_drift(seconds, low, high, drift)
     return Projection(
         parts=parts,
         seconds=seconds,
-        low=seconds * math.exp(-math.hypot(math.log(seconds / low), drift.half)) if low > 0 else 0.0,
-        high=seconds * math.exp(math.hypot(math.log(high / seconds), drift.half)),
+        low=low,
+        high=high,
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
@@ -153,6 +156,13 @@ def project(
         beside=pace.alone and (rest + samples * pace.alone[0], rest + samples * pace.alone[1]),
         drift=drift,
     )
+
+
+def _with_drift(seconds: float, low: float, high: float, drift: Drift) -> tuple[float, float]:
+    """Return both ends of the seconds of a job, widened by the drift of the machine."""
+    below = math.hypot(math.log(seconds / low), drift.half) if low > 0 else math.inf
+    above = math.hypot(math.log(high / seconds), drift.half)
+    return seconds * math.exp(-below), seconds * math.exp(above)
 
 
 def _with_known_epoch(settings: Settings, noise: ComparisonRecord) -> tuple[Settings, list[str]]:
