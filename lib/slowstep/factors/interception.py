@@ -153,7 +153,7 @@ def _torch_optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | Non
 def _optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     if why := _torch_optimizer(value, run, objects):
         return why
-    same = {value, run["optim"]} <= {*OPTIMIZER_IMPLEMENTATIONS}
+    same = value in OPTIMIZER_IMPLEMENTATIONS and run["optim"] in OPTIMIZER_IMPLEMENTATIONS
     return None if same else "another optimizer is another line of the program"
 
 
