@@ -62,6 +62,7 @@ class Lab(Shown):
         evidence: Evidence,
         measurer: Measurer | None,
         notebook: str = "",
+        *,
         watch: Watch = lambda progress: None,
         describe: Callable[[], None] = lambda: None,
         shared: bool = False,

@@ -62,13 +62,13 @@ class TrialPool:
         """How trials failed that were started beside others."""
         self._pace: dict[str, float] = {}
         """Seconds a step of each arm's last launch, when it was warm."""
-        self._left: dict[str, list[Steps]] = {}
+        self._steps_of_ended: dict[str, list[Steps]] = {}
         """Steady steps of launches that have ended, which no record holds yet."""
-        self._lived: dict[str, Counter[str]] = {}
+        self._seconds_of_ended: dict[str, Counter[str]] = {}
         """Seconds by part of each arm's launches that have ended."""
-        self._peaks: dict[str, int] = {}
+        self._host_peaks: dict[str, int] = {}
         """The most host memory, in bytes, that a launch of each arm ever held."""
-        self._trained = 0
+        self._trained_by_ended = 0
         """Optimizer steps of the trials that have ended."""
         remove_abandoned_folders()
         signals.watch(self, self.close)
@@ -91,20 +91,20 @@ class TrialPool:
             raise self._refused.pop(key)
         try:
             if key in self._started:
-                return self._warm(self._started.pop(key), key)
+                return self._warmed_up(self._started.pop(key), key)
             self.end(key)
             self._keep_bases(() if alone else [arm])
-            return self._warm(self._process(arm, key, alone), key)
+            return self._warmed_up(self._process(arm, key, alone), key)
         except TrialEnded as ended:
             if not ended.failed.may_fit_alone or not self._make_room():
                 raise
-        return self._warm(self._process(arm, key, alone=alone or not self.live), key)
+        return self._warmed_up(self._process(arm, key, alone=alone or not self.live), key)
 
     def let_epochs_end(self, failed: Failed) -> None:
         """End all trials, forget their steps, and have the epochs of those to come end, since one `failed` so."""
         self.own_epochs.need(failed)
         self.keep_only(set())
-        self._left.clear()
+        self._steps_of_ended.clear()
         self._pace.clear()
 
     def _make_room(self) -> bool:
@@ -127,10 +127,10 @@ class TrialPool:
             warmed(arm.settings)  # those that have interpreters of their own import at the same time as well
         try:
             for key, arm in arms.items():
-                with self._refusal(key):
+                with self._keeping_refusal(key):
                     self._started[key] = self._process(arm, key)
             for key in arms:
-                with self._refusal(key):
+                with self._keeping_refusal(key):
                     if key in self._started:
                         self._started[key].ready()
         except BaseException:
@@ -143,14 +143,14 @@ class TrialPool:
 
         No trial lives when this is called. While trials are built, they hold as much as in their earlier launches.
         """
-        most = max(self._peaks.values(), default=math.inf)
-        peaks = [self._peaks.get(key, most) for key in arms]
+        most = max(self._host_peaks.values(), default=math.inf)
+        peaks = [self._host_peaks.get(key, most) for key in arms]
         number = self._most_at_once([arm.settings for arm in arms.values()], lambda n: self._fits(0, sum(peaks[:n])))
         if number > 1:
             self.start(dict(list(arms.items())[:number]))
 
     @contextlib.contextmanager
-    def _refusal(self, key: str) -> Iterator[None]:
+    def _keeping_refusal(self, key: str) -> Iterator[None]:
         """Keep how a trial failed that was started beside others, unless they may be the reason."""
         try:
             yield
@@ -178,7 +178,7 @@ class TrialPool:
         cache = self.shared / key
         return TrialProcess(self.own_epochs.of(arm), log, self.budget, cache, base, latest=lambda: self.latest)
 
-    def _warm(self, process: TrialProcess, key: str) -> LiveTrial:
+    def _warmed_up(self, process: TrialProcess, key: str) -> LiveTrial:
         """Return the live trial of a process, warm; TrialEnded if it fails."""
         try:
             trial = warmed_up(process, self._pace.get(key, 0.0))
@@ -259,11 +259,11 @@ class TrialPool:
             self._started.pop(key).end()
         if key not in self.live:
             return
-        self._lived[key] = self._wall(key)
+        self._seconds_of_ended[key] = self._wall(key)
         trial = self.live.pop(key)
-        self._trained += trial.trained
-        self._peaks[key] = max(self._peaks.get(key, 0), trial.record.memory.host or 0)
-        self._left.setdefault(key, []).append(trial.take_steps())
+        self._trained_by_ended += trial.trained
+        self._host_peaks[key] = max(self._host_peaks.get(key, 0), trial.record.memory.host or 0)
+        self._steps_of_ended.setdefault(key, []).append(trial.take_steps())
         trial.process.end()  # harmless where it ended by itself
 
     @property
@@ -282,7 +282,7 @@ class TrialPool:
 
     def take_steps(self, key: str) -> list[Steps]:
         """Return the steady steps of an arm since they were last taken, one `Steps` for each launch."""
-        taken = self._left.pop(key, [])
+        taken = self._steps_of_ended.pop(key, [])
         if key in self.live:
             taken = [*taken, self.live[key].take_steps()]
         return [steps for steps in taken if len(steps)]
@@ -290,10 +290,10 @@ class TrialPool:
     @property
     def steps(self) -> int:
         """Optimizer steps trained so far by all trials, warm-up and discarded steps included."""
-        return self._trained + sum(trial.trained for trial in self.live.values())
+        return self._trained_by_ended + sum(trial.trained for trial in self.live.values())
 
     def _wall(self, key: str) -> Counter[str]:
-        lived = Counter(self._lived.get(key))
+        lived = Counter(self._seconds_of_ended.get(key))
         if key in self.live:
             lived.update(self.live[key].wall)
         return lived
