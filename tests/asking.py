@@ -7,7 +7,7 @@ from typing import Any
 
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
-from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
+from slowstep.measure.measurer import ComparisonRequest, Measurer, OnPairs
 from slowstep.records import ComparisonRecord
 
 
@@ -18,9 +18,9 @@ def compare(
     pairs: int = 1,
     looks: Collection[int] = (),
     stop: StopRule | None = None,
-    tell: Tell = lambda pairs: None,
+    on_pairs: OnPairs = lambda pairs: None,
     **about: Any,
 ) -> ComparisonRecord:
     """Return the record of so many pairs, both arms launched anew after as many pairs as `looks` says."""
     stop = stop or StopRule(max_pairs=pairs, looks=tuple(looks), launch_share=0)
-    return measurer.compare(ComparisonRequest(baseline=baseline, treatment=treatment, stop=stop, **about), tell)
+    return measurer.compare(ComparisonRequest(baseline=baseline, treatment=treatment, stop=stop, **about), on_pairs)

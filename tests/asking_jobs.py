@@ -22,5 +22,5 @@ def tell(pairs: Sequence[Pair]) -> None:
 if __name__ == "__main__":
     baseline, treatment, budget, folder, slurm = pickle.loads(Path(sys.argv[1]).read_bytes())
     silent = lambda line: None  # noqa: E731
-    with signals.unwinding(), SlurmMeasurer(slurm, budget, Path(folder), tell=silent) as cluster:
-        compare(cluster, baseline, treatment, pairs=10**6, tell=tell)
+    with signals.unwinding(), SlurmMeasurer(slurm, budget, Path(folder), say=silent) as cluster:
+        compare(cluster, baseline, treatment, pairs=10**6, on_pairs=tell)

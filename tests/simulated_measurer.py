@@ -15,7 +15,7 @@ from slowstep.factors import CATALOGUE, Arm
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.devices import Peak
 from slowstep.measure.going_on import joined, pairs_before
-from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
+from slowstep.measure.measurer import ComparisonRequest, OnPairs, OnPairsOf
 from slowstep.records import (
     PHASES,
     Block,
@@ -113,7 +113,7 @@ class SimulatedMeasurer:
         """Return a machine that does not exist."""
         return Environment(machine=dict(MACHINE), versions={"torch": "0"}, kit="0")
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
+    def compare(self, request: ComparisonRequest, on_pairs: OnPairs = lambda pairs: None) -> ComparisonRecord:
         """Return pairs whose ratios lie about the truth, until the stop rule is met."""
         self.asked.append((request.treatment.label, request.purpose))
         arms = (request.baseline, request.treatment)
@@ -121,17 +121,17 @@ class SimulatedMeasurer:
         pairs: list[Pair] = pairs_before(request.earlier)
         drawn = (*(a.determinants() for a in arms), request.purpose, *[len(pairs)] * bool(pairs))
         rng = np.random.default_rng(int(identity(*drawn), 16) % 2**32)
-        tell(pairs)
+        on_pairs(pairs)
         launch = 0
         failed = any(t.status is not Status.OK for t in trials)
         while not (failed or request.stop.met(pairs)):
             if len(pairs) >= FEWEST_PAIRS and time.monotonic() > self.deadline:
                 break
-            launch += request.stop.anew(pairs)
+            launch += request.stop.needs_new_launches(pairs)
             first = "baseline" if rng.random() < 0.5 else "treatment"
             sides = [self._block(arm, rng, request, len(pairs)) for arm in arms]
             pairs.append(Pair(first=first, baseline=sides[0], treatment=sides[1], launch=launch))
-            tell(pairs)
+            on_pairs(pairs)
         new = [p for p in pairs if p.launch >= 0]
         self.measured_seconds += sum(p.baseline.seconds + p.treatment.seconds for p in new)
         timed = [self._steps_of([p.baseline for p in new]), self._steps_of([p.treatment for p in new])]
@@ -145,11 +145,11 @@ class SimulatedMeasurer:
         return joined(request.earlier, record)
 
     def compare_together(
-        self, requests: Sequence[ComparisonRequest], tell: TellOne
+        self, requests: Sequence[ComparisonRequest], on_pairs: OnPairsOf
     ) -> Iterator[tuple[int, ComparisonRecord]]:
         """Return each comparison as if it were measured alone."""
         for number, request in enumerate(requests):
-            yield number, self.compare(request, partial(tell, number))
+            yield number, self.compare(request, partial(on_pairs, number))
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Return `steps` steps, or as many as `seconds` allow, with the stalls among them; none after the deadline."""

@@ -21,8 +21,8 @@ from slowstep.cli import measure as by_command
 from slowstep.cli.main import main
 from slowstep.environment.own_code import judging_code
 from slowstep.investigation import Unmeasurable
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.measure.progress import Progress
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.records import Store
@@ -31,7 +31,7 @@ from slowstep.settings.sections import BASELINE, FINAL, SECTIONS, TESTED
 
 ROOT = Path(__file__).parents[1]
 LOADED = load(ROOT / "params" / "smoke.yaml")
-ASKED = [section.notebook for section in sections_asked(LOADED.settings)]
+ASKED = [section.notebook for section in sections_to_answer(LOADED.settings)]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simulated import block, pairs
-from slowstep.judgement.block_length import LONG_BLOCKS, LONGEST, SHORTEST, block_length, prolonged
+from slowstep.judgement.block_length import LONG_BLOCKS, LONGEST_SECONDS, SHORTEST_SECONDS, block_length, prolonged
 from slowstep.judgement.stopping import StopRule
 from slowstep.records import Block, Pair
 
@@ -42,7 +42,7 @@ def price(seconds: float, drift: float, step_noise: float, turn: float) -> float
 @pytest.mark.parametrize("turn", [0.1, 0.5, 3.0])
 def test_a_block_costs_little_more_than_the_best_one(drift: float, step_noise: float, turn: float) -> None:
     """With the five pairs of an A/A comparison, the price of what they tell is near that of the best length."""
-    lengths = np.geomspace(SHORTEST, max(LONGEST, turn), 60)
+    lengths = np.geomspace(SHORTEST_SECONDS, max(LONGEST_SECONDS, turn), 60)
     least = min(price(b, drift, step_noise, turn) for b in lengths)
     chosen = [block_length(machine(drift, step_noise, 5, seed), turn).seconds for seed in range(60)]
 
@@ -80,9 +80,9 @@ def test_arms_are_launched_anew_where_their_launches_decide(scatter: float, anew
     gains = np.exp(rng.normal(0, scatter, 9)) - 1
     quiet = [replace(pair, launch=0) for pair in pairs(gains)]
 
-    assert StopRule(max_pairs=30).anew(quiet) is anew
-    assert not StopRule(max_pairs=30).anew(quiet[:8])  # there is no look after eight pairs
-    assert StopRule(max_pairs=30, launch_share=0).anew(quiet)
+    assert StopRule(max_pairs=30).needs_new_launches(quiet) is anew
+    assert not StopRule(max_pairs=30).needs_new_launches(quiet[:8])  # there is no look after eight pairs
+    assert StopRule(max_pairs=30, launch_share=0).needs_new_launches(quiet)
 
 
 @pytest.mark.parametrize(("mean", "anew"), [(0.0, False), (0.025, True)])
@@ -93,8 +93,8 @@ def test_no_launch_comes_before_a_look_that_decides_without_it(mean: float, anew
     """
     quiet = [replace(pair, launch=0) for pair in pairs([mean - 0.01, mean, mean + 0.01])]
 
-    assert StopRule(max_pairs=30).anew(quiet)
-    assert StopRule(max_pairs=30, minimum_effect=0.05).anew(quiet) is anew
+    assert StopRule(max_pairs=30).needs_new_launches(quiet)
+    assert StopRule(max_pairs=30, minimum_effect=0.05).needs_new_launches(quiet) is anew
 
 
 @pytest.mark.parametrize("seconds", [0.25, 4.0, 30.0])

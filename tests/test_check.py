@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from slowstep.cli.main import OF_COMMANDS, main
+from slowstep.cli.arguments import OF_COMMANDS
+from slowstep.cli.main import main
 from slowstep.environment.machine import too_old
 
 MODEL = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2}}"

@@ -9,7 +9,7 @@ import yaml
 
 from simulated import around, pairs, record
 from simulated_measurer import SimulatedMeasurer, Truth
-from slowstep.cli.beginning import edited_before
+from slowstep.cli.edited_files import edited_before
 from slowstep.cli.load_and_check import checked
 from slowstep.investigation import open_lab
 from slowstep.launch.edited_command import edited_command

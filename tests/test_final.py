@@ -184,7 +184,7 @@ def test_what_exists_only_beside_another_is_known_with_it(supported: Callable[..
     whole = supported(0.3, 0, dataloader_persistent_workers=True)
     whole_alone = frozenset({whole.verdict.name})
 
-    found = {c.names: c for c in ranked([workers, more, whole], [workers, more, whole], math.inf, beside=[beside])}
+    found = {c.names: c for c in ranked([workers, more, whole], [workers, more, whole], math.inf, conditional=[beside])}
     both = found[frozenset({workers.verdict.name, whole.verdict.name})]
     other = found[frozenset({more.verdict.name, whole.verdict.name})]
     made = combine(quick, other.picks, this_machine()).treatment.settings
@@ -202,7 +202,7 @@ def test_what_a_level_keeps_meets_a_condition(supported: Callable[..., Measured]
     compiled = supported(0.2, 0, torch_compile=True)
     assert compiled.contrast.levels[0][1].keeps.items() <= beside.contrast.held_constant.items()
 
-    best = ranked([compiled, whole], [compiled, whole], math.inf, beside=[beside])[0]
+    best = ranked([compiled, whole], [compiled, whole], math.inf, conditional=[beside])[0]
 
     assert len(best.picks) == 2
     assert math.exp(best.gain) == pytest.approx(1.2 * 1.1, abs=0.01)
@@ -214,7 +214,7 @@ def test_one_condition_is_met_once(supported: Callable[..., Measured]) -> None:
     wholes = [supported(0.3, 0, **{name: value}) for name, value in zip(names, (True, 4), strict=True)]
     beside = [supported(0.1, 0, **{name: value}) for name, value in zip(names, (True, 4), strict=True)]
 
-    best = ranked(wholes, wholes, math.inf, beside=beside)[0]
+    best = ranked(wholes, wholes, math.inf, conditional=beside)[0]
 
     assert len(best.picks) == 2
     assert math.exp(best.gain) == pytest.approx(1.3 * 1.1, abs=0.01)
@@ -229,7 +229,7 @@ def test_what_the_rest_needs_is_not_redundant(quick: Settings, bench: Bench, mon
     monkeypatch.setattr(lab, "compare", None)
 
     assert missed(lab, both, both[:1])
-    assert head_to_head(lab, [Candidate(picks=p, gain=0.3) for p in (both[1:], both)], []) == both[1:]
+    assert head_to_head(lab, [Candidate(picks=p, gain=0.3) for p in (both[1:], both)]) == (both[1:], [])
 
 
 def test_a_condition_is_told_with_the_change(supported: Callable[..., Measured]) -> None:
@@ -301,8 +301,8 @@ def chosen_of(lab: Lab, **levels: object) -> tuple[str, list[str]]:
     """The levels that stay, and those that go, of a combination whose single gains are 0.3 each, as log-ratios."""
     whole = lab.compare(contrast(lab.settings, **levels), "all")
     gains = {label([pick]): math.exp(0.3) for pick in whole.contrast.levels}
-    kept, dropped, _ = without_redundant(lab, whole, gains)
-    return kept.verdict.name, dropped
+    reduced = without_redundant(lab, whole, gains)
+    return reduced.chosen.verdict.name, reduced.dropped
 
 
 def test_a_choice_is_the_same_when_asked_again_and_elsewhere(quick: Settings, tmp_path: Path) -> None:
@@ -877,8 +877,7 @@ def test_a_finalist_of_a_program_is_told_with_its_opponent(
 
     monkeypatch.setattr(lab, "compare", of_a_program)
     rivals = [contrast(quick, dataloader_num_workers=n).levels for n in (1, 2)]
-    found: list[Measured] = []
-    head_to_head(lab, [Candidate(picks=picks, gain=0.3) for picks in rivals], found)
+    _, found = head_to_head(lab, [Candidate(picks=picks, gain=0.3) for picks in rivals])
 
     assert ["dataloader_num_workers=2 against dataloader_num_workers=1"] == [m.verdict.title_in_full for m in found]
 

@@ -22,7 +22,7 @@ from slowstep.investigation.lab import Lab
 from slowstep.judgement.first_reads import FirstReads, first_reads
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.judge import before_trial, judge
-from slowstep.judgement.missed import KnownOfRun
+from slowstep.judgement.missed import RunContext
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.processes.tree import bytes_fetched
@@ -135,7 +135,7 @@ def test_pairs_that_found_the_files_in_memory_refute_no_loader(
     """They say nothing of a job that waits for its disk, unless memory holds its data for nearly all of its time."""
     asked = contrast(quick, **level)
     measured = record(pairs(around(0.0)), observed=dict(level))
-    verdict = judge(before_trial(asked, None, 0.05, None), asked, measured, 0.05, "cuda", KnownOfRun(reads=found))
+    verdict = judge(before_trial(asked, None, 0.05, None), asked, measured, 0.05, "cuda", RunContext(reads=found))
 
     assert outcome is verdict.outcome
     assert ("60 % of the time while files are read from disk, and 8.0 %" in verdict.reason) == (

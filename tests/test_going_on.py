@@ -48,7 +48,7 @@ def test_later_pairs_have_launches_of_their_own(quick: Settings) -> None:
 
     assert on.launch == 0
     assert [pair.launch for pair in on.pairs] == [-4, -3, -2, -1]
-    assert not on.asks_anew
+    assert not on.needs_new_launches
 
 
 @pytest.mark.parametrize(

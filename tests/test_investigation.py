@@ -22,16 +22,16 @@ from slowstep.factors import Arm, Contrast, comparison_family
 from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.minutes import took
-from slowstep.investigation.order import by_promise, least_seconds_of, seconds_of
+from slowstep.investigation.minutes import spent_seconds
+from slowstep.investigation.order import least_seconds, most_promising_first, most_seconds
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
-from slowstep.investigation.together import TOGETHER, next_comparisons
+from slowstep.investigation.sections_to_answer import sections_to_answer
+from slowstep.investigation.together import MOST_TOGETHER, next_comparisons
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
-from slowstep.measure.measurer import ComparisonRequest, TellOne
+from slowstep.measure.measurer import ComparisonRequest, OnPairsOf
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Steps, identity
 from slowstep.report.prose import conclusion
 from slowstep.settings import Loaded, Settings, override
@@ -88,7 +88,9 @@ def opened(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 def whole(lab: Lab) -> list[Concluded]:
     """All of a lab's investigation, measured by its measurer."""
     return list(
-        measured_whole(sections_asked(lab.settings), lab.loaded, lab.folder.parent, lambda progress: None, lab.measurer)
+        measured_whole(
+            sections_to_answer(lab.settings), lab.loaded, lab.folder.parent, lambda progress: None, lab.measurer
+        )
     )
 
 
@@ -134,9 +136,9 @@ def rounds_of(lab: Lab) -> list[list[str]]:
     asked: list[list[str]] = []
     plain = lab.measurer.compare_together
 
-    def noted(requests: Sequence[ComparisonRequest], tell: TellOne) -> Iterator[tuple[int, ComparisonRecord]]:
+    def noted(requests: Sequence[ComparisonRequest], on_pairs: OnPairsOf) -> Iterator[tuple[int, ComparisonRecord]]:
         asked.append([request.treatment.label for request in requests])
-        return plain(requests, tell)
+        return plain(requests, on_pairs)
 
     lab.measurer.compare_together = noted
     lab.pursue()
@@ -149,7 +151,7 @@ def test_the_plan_measures_in_rounds_what_shares_a_baseline(opened: Callable[...
     asked = rounds_of(lab)
 
     together = {name for names in asked for name in names}
-    assert max(map(len, asked)) == TOGETHER
+    assert max(map(len, asked)) == MOST_TOGETHER
     assert {"save_steps=2000", "per_device_train_batch_size=16"} <= {*measured(lab)} - together
     assert len(measured(lab)) == len({*measured(lab)})
     assert {"cached_batches=400", "optim=adamw_torch_fused"} <= together
@@ -192,7 +194,7 @@ def test_the_ceiling_comes_first_where_steps_are_seen_to_wait(wait: float, opene
     )
     _ = lab.baseline
     families = [comparison_family(lab.settings, section, lab.machine) for section in ("data_loading", "compute")]
-    names = [one.name for one in by_promise([c for family in families for c in family], lab.evidence)]
+    names = [one.name for one in most_promising_first([c for family in families for c in family], lab.evidence)]
 
     assert (names.index("cached_batches=400") < names.index("optim=adamw_torch_fused")) == (wait > 0.1)
 
@@ -217,7 +219,7 @@ def test_what_undoes_one_thing_and_changes_another_waits_for_its_turn(opened: Ca
     lab = opened(lambda name, purpose: 0.0, levels={"gradient_checkpointing": asked}, minutes=1e3)
     _ = lab.baseline
     family = comparison_family(lab.settings, "gradient_checkpointing", lab.machine)
-    names = [one.name for one in by_promise(family, lab.evidence)]
+    names = [one.name for one in most_promising_first(family, lab.evidence)]
 
     assert names.index("gradient_checkpointing=false") == 0
     assert names.index("gradient_checkpointing=false + per_device_train_batch_size=16") == len(names) - 1
@@ -230,7 +232,7 @@ def test_packing_promises_what_padding_costs(padding: int, opened: Callable[...,
     lab = opened(lambda name, purpose: 0.0, levels=asked, padding=padding, minutes=1e3)
     _ = lab.baseline
     families = [comparison_family(lab.settings, section, lab.machine) for section in asked]
-    first = by_promise([c for family in families for c in family], lab.evidence)[0].name
+    first = most_promising_first([c for family in families for c in family], lab.evidence)[0].name
 
     assert ("padding=packing" in first) == (padding == 150)
 
@@ -241,7 +243,7 @@ def test_what_was_spent_counts_where_other_minutes_drop_a_conclusion(opened: Cal
     lab.test("compute")
     first = lab.conclude()
     lab.evidence.store.drop("summaries", lab.notebook)
-    between = took(lab.evidence.store, lab.notebook, first.arm, lab.evidence.run_identity)
+    between = spent_seconds(lab.evidence.store, lab.notebook, first.arm, lab.evidence.run_identity)
     again = open_lab(lab.loaded, lab.folder.parent, lab.notebook, lab.measurer)
     again.test("compute")
     second = again.conclude()
@@ -256,7 +258,7 @@ def test_where_time_is_short_the_most_promising_has_it_alone(opened: Callable[..
     lab = opened(lambda name, purpose: 0.0, levels=MANY, minutes=1e3)
     waiting = {c.name: (c, 1) for c in comparison_family(lab.settings, "compute", lab.machine)}
     _ = lab.baseline
-    short = 1.5 * min(seconds_of(contrast, lab.evidence) for contrast, _ in waiting.values())
+    short = 1.5 * min(most_seconds(contrast, lab.evidence) for contrast, _ in waiting.values())
     one, most = (len(next_comparisons(dict(waiting), lab.evidence, lambda c: True, s)) for s in (short, math.inf))
 
     assert one == 1 < most
@@ -826,12 +828,12 @@ def test_what_takes_longer_than_is_left_is_not_begun(opened: Callable[..., Lab])
         next(c for c in comparison_family(lab.settings, "compute", lab.machine) if name in c.name)
         for name in ("torch_compile", "optim")
     )
-    least = least_seconds_of(compiled, lab.evidence)
+    least = least_seconds(compiled, lab.evidence)
     lab.settings = override(lab.settings, {"budget.minutes": 1.0})
     before = _begun_with(lab, 1.0, compiled)
-    lab.have(lab.evidence.comparison(fused, comparisons=2))
+    lab.read_or_measure(lab.evidence.comparison_spec(fused, comparisons=2))
 
-    assert least > least_seconds_of(fused, lab.evidence) + 29
+    assert least > least_seconds(fused, lab.evidence) + 29
     assert before
     assert not _begun_with(lab, least - 10.0, compiled)
     assert _begun_with(lab, least + 1.0, compiled)

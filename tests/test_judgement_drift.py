@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slowstep.judgement.drift import UNKNOWN, Drift, drift
-from slowstep.judgement.intervals import LAUNCH
+from slowstep.judgement.intervals import LAUNCH_SD
 from slowstep.records import Steps
 
 PLACES = list(range(0, 80, 4))
@@ -49,7 +49,7 @@ def test_the_wait_of_a_run_that_trains_nothing_yet_tells_nothing() -> None:
 
 def test_more_quiet_moments_narrow_it_and_a_wild_one_widens_it() -> None:
     """Before any is known, two launches on a machine that does nothing else are expected."""
-    assert 2 * LAUNCH < UNKNOWN.half < 7 * LAUNCH
+    assert 2 * LAUNCH_SD < UNKNOWN.half < 7 * LAUNCH_SD
     assert Drift([0.0] * 10).half < UNKNOWN.half < Drift([0.0] * 10 + [0.2]).half
 
 

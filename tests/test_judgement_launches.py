@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slowstep.judgement.intervals import ALONE, LAUNCH, paired
+from slowstep.judgement.intervals import LAUNCH_SD, ONE_LAUNCH_MARGIN, paired
 from slowstep.judgement.stopping import StopRule
 
 RULE = StopRule(max_pairs=30, minimum_effect=0.05)
@@ -23,7 +23,7 @@ def test_a_small_gain_of_one_launch_asks_for_another() -> None:
     otherwise = np.concatenate([SEVEN, SEVEN[:2] - 0.09])
 
     assert not RULE.ends(SEVEN, [0] * 3)
-    assert RULE.launches_anew(SEVEN, [0] * 3)
+    assert RULE.look_needs_new_launches(SEVEN, [0] * 3)
     assert RULE.ends(again, [0, 0, 0, 1, 1])
     assert not RULE.ends(again, [0] * 5)
     assert not RULE.ends(otherwise, [0, 0, 0, 1, 1])
@@ -31,7 +31,7 @@ def test_a_small_gain_of_one_launch_asks_for_another() -> None:
 
 def test_what_needs_no_second_launch_takes_none() -> None:
     """A gain that no two launches were seen to differ by, one that is refuted, and one where only one is allowed."""
-    assert RULE.ends(SEVEN + 2 * ALONE, [0] * 3)
+    assert RULE.ends(SEVEN + 2 * ONE_LAUNCH_MARGIN, [0] * 3)
     assert RULE.ends(SEVEN - 0.07, [0] * 3)
     assert replace(RULE, launches=1).ends(SEVEN, [0] * 3)
 
@@ -43,7 +43,7 @@ def test_launches_that_disagree_widen_the_interval() -> None:
     launches = np.repeat(range(4), 3).tolist()
 
     assert paired(differ, launches).half > 0.05
-    assert paired(scatters, launches).half == pytest.approx(paired(scatters, [0] * 12).half, abs=2 * LAUNCH)
+    assert paired(scatters, launches).half == pytest.approx(paired(scatters, [0] * 12).half, abs=2 * LAUNCH_SD)
 
 
 def test_what_scatter_holds_is_not_counted_again() -> None:
@@ -75,8 +75,10 @@ def test_equal_arms_whose_launches_differ_rarely_show_a_gain(launch_sd: float, m
             seen = scatter[:n] + offsets[launches]
             if RULE.ends(seen, launches):
                 break
-            launch += RULE.launches_anew(seen, launches)
+            launch += RULE.look_needs_new_launches(seen, launches)
         effect = paired(seen, launches)
-        shown += effect.lower > 0 and effect.ratio >= 1.05 and (len({*launches}) > 1 or effect.lower > ALONE)
+        shown += (
+            effect.lower > 0 and effect.ratio >= 1.05 and (len({*launches}) > 1 or effect.lower > ONE_LAUNCH_MARGIN)
+        )
 
     assert shown / runs <= most

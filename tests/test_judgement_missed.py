@@ -10,7 +10,7 @@ import pytest
 from simulated import SHARES, around, block, contrast, pairs, record
 from slowstep.factors import Contrast
 from slowstep.judgement.judge import before_trial, judge
-from slowstep.judgement.missed import KnownOfRun
+from slowstep.judgement.missed import RunContext
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import ComparisonRecord, Pair, Steps
 from slowstep.settings import Settings
@@ -26,7 +26,7 @@ def batch(quick: Settings) -> Contrast:
 
 def judged(made: Contrast, measured: ComparisonRecord, noise: ComparisonRecord | None = None) -> Verdict:
     prior = before_trial(made, None, MINIMUM, None)
-    return judge(prior, made, measured, MINIMUM, "cpu", KnownOfRun(noise=noise))
+    return judge(prior, made, measured, MINIMUM, "cpu", RunContext(noise=noise))
 
 
 @pytest.mark.parametrize(

@@ -425,7 +425,7 @@ def test_a_job_whose_stalls_are_few_may_take_longer(job: Settings) -> None:
         steps = Steps(position=[8 * i for i in range(1800)], phases={"data": list(waits), "forward": [0.1] * 1800})
         trial = replace(STARTED, steps=[steps], observed={})
         known = baseline_facts(ComparisonRecord(baseline=trial, treatment=STARTED, pairs=EVEN.pairs), [steps])
-        found = project(job, EVEN, None, stalls_at_most=known.stalls_at_most, drift=STEADY)
+        found = project(job, EVEN, None, stalls=replace(known.stall_factors, mean=1.0), drift=STEADY)
         wider.append(found.high / found.seconds - 1)
 
     assert wider[0] > 0.15

@@ -9,7 +9,7 @@ import pytest
 
 from simulated import SHARES, facts, profiled
 from slowstep.factors import Meaning
-from slowstep.judgement.explaining import WHOLES
+from slowstep.judgement.explaining import ACT_ON_ALL_PHASES
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.remaining import Remaining
@@ -714,7 +714,7 @@ def test_one_loss_of_time_is_one_cause(one: Verdict, expected: list[tuple[str | 
         assert "can be had" not in text  # a share and a trial say the same in two ways, and each is told as what it is
         assert ("The trial that shows the most" in text) == ("measured" in text)
     for cause in ranked:
-        more = len(ranked) > 1 and one.factor in (WORKERS, *WHOLES)  # then the wait is what stays of it
+        more = len(ranked) > 1 and one.factor in (WORKERS, *ACT_ON_ALL_PHASES)  # then the wait is what stays of it
         size = one.effect.ratio if cause.factor else waiting.ratio
         assert cause.size[0] == pytest.approx(size) or (more and cause.factor is None and cause.size[0] < size)
         assert cause.size[1] <= cause.size[0] <= cause.size[2]

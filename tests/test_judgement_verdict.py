@@ -13,7 +13,7 @@ from slowstep.factors import CATALOGUE, Contrast, Meaning
 from slowstep.judgement.comparison import LOOKS, Reading, change
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.judge import before_trial, judge
-from slowstep.judgement.missed import KnownOfRun
+from slowstep.judgement.missed import RunContext
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import holm, reconsidered
@@ -339,7 +339,7 @@ def test_a_run_whose_losses_differ_from_itself_shows_no_other_training(tokenize:
     measured = with_losses(took(around(0.0)), a, b)
 
     def verdict(noise: ComparisonRecord | None) -> Verdict:
-        prior, known = before_trial(tokenize, None, MINIMUM, None), KnownOfRun(noise=noise)
+        prior, known = before_trial(tokenize, None, MINIMUM, None), RunContext(noise=noise)
         return judge(prior, tokenize, measured, MINIMUM, "cuda", known)
 
     found = verdict(with_losses(took(around(0.0)), a, c))

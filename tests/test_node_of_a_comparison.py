@@ -14,8 +14,8 @@ from simulated import CPU
 from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.investigation import Lab, open_lab
 from slowstep.investigation.opening import measurer_of
-from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
-from slowstep.measure.slurm.crew import differences
+from slowstep.measure.measurer import ComparisonRequest, OnPairs, OnPairsOf
+from slowstep.measure.slurm.job_pool import differences
 from slowstep.measure.slurm.jobs import words_of_sbatch
 from slowstep.measure.slurm.measurer import SlurmMeasurer
 from slowstep.records import ComparisonRecord, Environment
@@ -34,16 +34,16 @@ class Nodes(SimulatedMeasurer):
 
     nodes = 2
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
+    def compare(self, request: ComparisonRequest, on_pairs: OnPairs = lambda pairs: None) -> ComparisonRecord:
         self.waited_seconds += 3600
-        return replace(super().compare(request, tell), node="n1")
+        return replace(super().compare(request, on_pairs), node="n1")
 
     def compare_together(
-        self, requests: Sequence[ComparisonRequest], tell: TellOne
+        self, requests: Sequence[ComparisonRequest], on_pairs: OnPairsOf
     ) -> Iterator[tuple[int, ComparisonRecord]]:
         self.waited_seconds += 3600
         truth, self.truth = self.truth, replace(self.truth, sample_seconds=10 * self.truth.sample_seconds)
-        for number, record in super().compare_together(requests, tell):
+        for number, record in super().compare_together(requests, on_pairs):
             yield number, replace(record, node="n2")
         self.truth = truth
 

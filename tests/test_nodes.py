@@ -30,10 +30,10 @@ from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.launch.far_nodes import spread
 from slowstep.launch.node_of_session import OwnNode
 from slowstep.nodes import greeting
-from slowstep.nodes.door import AT_ONCE, GREETING
 from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
 from slowstep.nodes.hello import Hello
 from slowstep.nodes.key import NoKey, made_key, read_key
+from slowstep.nodes.listener import AT_ONCE, GREETING
 from slowstep.nodes.listening import Listening
 from slowstep.nodes.member import NodeFailed
 from slowstep.nodes.session import Session

@@ -26,7 +26,7 @@ from slowstep.batch import investigations
 from slowstep.batch.cleanup import forget_other_runs
 from slowstep.batch.concluding import conclude_again
 from slowstep.cli import export, load_and_check, report
-from slowstep.cli.ending import more_minutes, took, unreached
+from slowstep.cli.closing_lines import more_minutes, time_taken, unreached
 from slowstep.cli.main import main
 from slowstep.export.exported import Exported, exported, keys, metrics_of
 from slowstep.factors import Arm
@@ -37,7 +37,7 @@ from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, Decision, NotebookRun, Refused, Summary
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, span
-from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.measurer import ComparisonRequest, OnPairs
 from slowstep.processes.lock import Busy, locked
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, ProfileRecord, Status, Store
 from slowstep.report import baseline_tables, tables
@@ -607,8 +607,8 @@ def test_what_is_decided_is_told_before_its_notebook_has_run(quick: Settings, tm
 class CrashesLater(SimulatedMeasurer):
     """Measures a run that crashes once two pairs are measured, in every comparison."""
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
-        record = super().compare(request, tell)
+    def compare(self, request: ComparisonRequest, on_pairs: OnPairs = lambda pairs: None) -> ComparisonRecord:
+        record = super().compare(request, on_pairs)
         crashed = replace(record.baseline, status=Status.CRASHED, reason="IndexError: index 5012 is out of bounds")
         return replace(record, baseline=crashed, pairs=record.pairs[:2])
 
@@ -639,8 +639,10 @@ def test_every_page_that_tells_the_job_says_what_it_leaves_out(concluded: Conclu
 class CrashesBesideItself(CrashesLater):
     """Measures a run that crashes in the comparison with itself alone."""
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
-        return super().compare(request, tell) if request.twin else SimulatedMeasurer.compare(self, request, tell)
+    def compare(self, request: ComparisonRequest, on_pairs: OnPairs = lambda pairs: None) -> ComparisonRecord:
+        return (
+            super().compare(request, on_pairs) if request.twin else SimulatedMeasurer.compare(self, request, on_pairs)
+        )
 
 
 class CrashesByItself(SimulatedMeasurer):
@@ -1203,7 +1205,7 @@ def test_minutes_that_were_not_enough_say_how_to_go_on(concluded: Concluded) -> 
     assert "(it took 5.0 minutes: " in more_minutes(short, 300.0)
     assert "it took" not in more_minutes(short, 120.0)
     told = "took 5.7 minutes in all calls (budget.minutes: 2), of which 1.1 minutes (20 %) in measured blocks"
-    assert took(short, 344.0, 68.8) == f"{short.name}: {told}"
+    assert time_taken(short, 344.0, 68.8) == f"{short.name}: {told}"
 
 
 def test_an_export_without_tracker_or_investigation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

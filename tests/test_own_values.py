@@ -32,7 +32,7 @@ from slowstep.final.decision_record import decision
 from slowstep.final.files import write_files
 from slowstep.final.patch import by_hand, edit, patch, to_patch
 from slowstep.investigation import open_lab, read_investigation
-from slowstep.investigation.order import by_promise
+from slowstep.investigation.order import most_promising_first
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.verdict import Outcome
@@ -648,7 +648,7 @@ def test_what_was_seen_to_take_little_waits_for_its_turn(share: float, home: Pat
     lab = open_lab(loaded, tmp_path / "outputs", "plan", OfAProgram(truth, loaded.settings.budget))
     _ = lab.baseline
     families = [comparison_family(lab.settings, section, lab.machine) for section in ("data_loading", "compute")]
-    names = [one.name for one in by_promise([c for family in families for c in family], lab.evidence)]
+    names = [one.name for one in most_promising_first([c for family in families for c in family], lab.evidence)]
 
     assert (names[0] == "garbage_collection=frozen") == (share > 0.1)
     assert "garbage_collection=frozen" in names

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from recording import HandClock, record
-from slowstep.judgement.losses import LEARNED
+from slowstep.judgement.losses import LEARNING_STEPS
 from slowstep_probe import devices
 from slowstep_probe.by_identity import identity
 from slowstep_probe.observed import observed
@@ -321,7 +321,7 @@ def test_a_learning_rate_is_relative_to_that_of_its_own_group(set_to: list[float
 )
 def test_a_rate_that_rises_no_longer_is_the_full_one(rates: list[float], scheduled: bool, learns: bool) -> None:
     """Losses of steps that hardly learn show nothing, and those of a program that sets rates as such do."""
-    assert learns == (sum(relative_to_full(rates, scheduled)) >= LEARNED)
+    assert learns == (sum(relative_to_full(rates, scheduled)) >= LEARNING_STEPS)
 
 
 def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:

@@ -27,7 +27,8 @@ import yaml
 import slowstep_probe.probe.probe
 from slowstep.factors import Arm
 from slowstep.judgement.operators import places as parts_of
-from slowstep.measure.local import FEWEST_PROFILED, PROFILED_STEPS, LocalMeasurer
+from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.profiling import FEWEST_PROFILED, PROFILED_STEPS
 from slowstep.records import ProfileRecord, identity
 from slowstep.report import device_idle, operators
 from slowstep_probe.places import line_of, raised_at, standing

@@ -23,7 +23,7 @@ from family import wait
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
 from slowstep.measure.measurer import ComparisonRequest
-from slowstep.measure.slurm import crew as crew_of_jobs
+from slowstep.measure.slurm import job_pool
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.measure.slurm.mailbox import HOME, Mailbox
 from slowstep.measure.slurm.measurer import SlurmMeasurer
@@ -51,10 +51,10 @@ def descendants(*pids: int) -> list[int]:
     return [p.pid for one in every for p in (one, *one.children(recursive=True))]
 
 
-def look_until(crew: crew_of_jobs.Crew, true: Callable[[], bool]) -> None:
+def look_until(pool: job_pool.JobPool, true: Callable[[], bool]) -> None:
     """Look at all jobs until something is true of them."""
     while not true():
-        crew.refresh()
+        pool.refresh()
         time.sleep(0.1)
 
 
@@ -68,7 +68,7 @@ def said() -> list[str]:
 def cluster(budget: Budget, tmp_path: Path, said: list[str]) -> Iterator[SlurmMeasurer]:
     """A measurer whose jobs, two at most, are processes of this machine."""
     folder = tmp_path / "investigation"
-    with SlurmMeasurer(Slurm(cluster="local", nodes=2), budget, folder, tell=said.append) as measurer:
+    with SlurmMeasurer(Slurm(cluster="local", nodes=2), budget, folder, say=said.append) as measurer:
         yield measurer
 
 
@@ -82,7 +82,7 @@ def said_of_job() -> list[str]:
 def job(budget: Budget, tmp_path_factory: pytest.TempPathFactory, said_of_job: list[str]) -> Iterator[SlurmMeasurer]:
     """A measurer whose one job serves several tests: to start one takes ten seconds."""
     folder = tmp_path_factory.mktemp("investigation")
-    with SlurmMeasurer(Slurm(cluster="local"), budget, folder, tell=said_of_job.append) as measurer:
+    with SlurmMeasurer(Slurm(cluster="local"), budget, folder, say=said_of_job.append) as measurer:
         yield measurer
 
 
@@ -92,7 +92,7 @@ def request(baseline: Arm, treatment: Arm, pairs: int) -> ComparisonRequest:
 
 def starts(measurer: SlurmMeasurer) -> dict[str, int]:
     """The process of each start of each job so far."""
-    boxes = [m.box for m in (*measurer.crew.members, *measurer.crew.dismissed)]
+    boxes = [m.box for m in (*measurer.jobs.members, *measurer.jobs.dismissed)]
     every = [box.take(name) for box in boxes for name in box.names() if name.startswith("start.")]
     return {start.name: start.pid for start in every}
 
@@ -101,7 +101,7 @@ def test_a_comparison_is_measured_by_a_job(job: SlurmMeasurer, arm: Make, said_o
     """Its record is that of a local measurer, and says the node. Its pairs are told while it is measured."""
     told: list[int] = []
     environment = job.describe()
-    record = compare(job, arm(w.Tiny), arm(w.Twin), pairs=3, tell=lambda pairs: told.append(len(pairs)))
+    record = compare(job, arm(w.Tiny), arm(w.Twin), pairs=3, on_pairs=lambda pairs: told.append(len(pairs)))
 
     assert (Status.OK, Status.OK, 3) == (record.baseline.status, record.treatment.status, len(record.pairs))
     assert os.uname().nodename == record.node
@@ -134,8 +134,8 @@ def test_an_error_on_a_node_fails_what_it_had_and_no_more(job: SlurmMeasurer, ar
 @pytest.mark.exhaustive
 def test_comparisons_are_spread_over_jobs(cluster: SlurmMeasurer, arm: Make) -> None:
     """Each job measures a group with a baseline of its own, so both arms of every comparison are of one job."""
-    cluster.crew.fill(2)
-    look_until(cluster.crew, lambda: all(member.ready for member in cluster.crew.members))
+    cluster.jobs.fill(2)
+    look_until(cluster.jobs, lambda: all(member.ready for member in cluster.jobs.members))
     asked = [request(arm(w.Tiny), arm(w.Twin, {"training_arguments.seed": seed}), 4) for seed in (1, 2, 3, 4)]
     told: set[int] = set()
     found = dict(cluster.compare_together(asked, lambda number, pairs: told.add(number)))
@@ -160,7 +160,7 @@ def test_a_job_that_dies_fails_what_it_had(job: SlurmMeasurer, arm: Make, alive:
                 os.kill(pid, signal.SIGKILL)
 
     killed: list[int] = []
-    died = compare(job, arm(w.Tiny), arm(w.Twin), pairs=10**6, tell=kill)
+    died = compare(job, arm(w.Tiny), arm(w.Twin), pairs=10**6, on_pairs=kill)
     after = compare(job, arm(w.Tiny), arm(w.Twin), pairs=3)
 
     assert (Status.CRASHED, Status.CRASHED, []) == (died.baseline.status, died.treatment.status, died.pairs)
@@ -174,22 +174,22 @@ def test_a_job_whose_node_does_not_see_the_folder_is_done_without(
     cluster: SlurmMeasurer, said: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The other one goes on; only where it is the only one does the investigation end."""
-    crew = cluster.crew
-    crew.fill(2)
-    good, bad = crew.members
+    pool = cluster.jobs
+    pool.fill(2)
+    good, bad = pool.members
     bad.log = tmp_path / "on another file system"
     bad.box = Mailbox(tmp_path / "so is this")
-    look_until(crew, good.log.exists)  # a job is not seen before it opens its log
-    monkeypatch.setattr(crew_of_jobs, "UNSEEN_SECONDS", 0.0)
-    look_until(crew, lambda: good.ready and bad not in crew.members)
+    look_until(pool, good.log.exists)  # a job is not seen before it opens its log
+    monkeypatch.setattr(job_pool, "UNSEEN_SECONDS", 0.0)
+    look_until(pool, lambda: good.ready and bad not in pool.members)
 
-    assert [good] == crew.members
-    assert 1 == crew.most
+    assert [good] == pool.members
+    assert 1 == pool.most
     assert any(f"job {bad.job.job_id} has run for" in line and "measure.slurm.exclude" in line for line in said)
-    crew.members[0].start, crew.members[0].log = None, bad.log
+    pool.members[0].start, pool.members[0].log = None, bad.log
     good.box = bad.box
     with pytest.raises(NoNode, match="not shared"):
-        look_until(crew, lambda: False)
+        look_until(pool, lambda: False)
 
 
 @pytest.mark.exhaustive
@@ -234,7 +234,7 @@ def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: 
 
     told: list[list[Pair]] = []
     other = {"training_arguments.seed": 1}
-    record = compare(cluster, arm(w.Labours), arm(w.Labours, other), pairs=40, tell=preempt)
+    record = compare(cluster, arm(w.Labours), arm(w.Labours, other), pairs=40, on_pairs=preempt)
 
     assert (Status.OK, 40) == (record.treatment.status, len(record.pairs))
     assert 2 == len(starts(cluster))
@@ -246,9 +246,9 @@ def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: 
 @pytest.mark.exhaustive
 def test_leaving_cancels_the_jobs(budget: Budget, tmp_path: Path, arm: Make, alive: Alive) -> None:
     """Jobs, their trials and the mailbox are gone when the measurer is closed, in whatever state they are."""
-    with SlurmMeasurer(Slurm(cluster="local"), budget, tmp_path / "x", tell=lambda line: None) as cluster:
+    with SlurmMeasurer(Slurm(cluster="local"), budget, tmp_path / "x", say=lambda line: None) as cluster:
         compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=1)
-        running = descendants(*[member.job._process.pid for member in cluster.crew.members])
+        running = descendants(*[member.job._process.pid for member in cluster.jobs.members])
 
     assert len(running) > 3
     assert wait(lambda: not alive(running)), [" ".join(psutil.Process(p).cmdline())[:300] for p in alive(running)]
@@ -319,7 +319,7 @@ def test_nobody_else_can_change_what_jobs_run(budget: Budget, tmp_path: Path) ->
     for folder in mine:
         folder.chmod(0o777)
     with SlurmMeasurer(Slurm(cluster="local"), budget, mine[0]) as measurer:
-        folders = [*mine, measurer.crew.root]
+        folders = [*mine, measurer.jobs.root]
         modes = [stat.S_IMODE(folder.stat().st_mode) for folder in folders]
         left = list(mine[-1].iterdir())
 
@@ -327,10 +327,10 @@ def test_nobody_else_can_change_what_jobs_run(budget: Budget, tmp_path: Path) ->
     assert [] == left
     outputs.chmod(0o777)
     with pytest.raises(NoNode, match=r"others may write to .*outputs \(mode 777\).*`chmod \+t"):
-        _ = SlurmMeasurer(Slurm(cluster="local"), budget, mine[0]).crew
+        _ = SlurmMeasurer(Slurm(cluster="local"), budget, mine[0]).jobs
     outputs.chmod(0o1777)
     with SlurmMeasurer(Slurm(cluster="local"), budget, mine[0]) as measurer:
-        assert measurer.crew.root.is_dir()
+        assert measurer.jobs.root.is_dir()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to somebody else")
@@ -340,7 +340,7 @@ def test_a_folder_of_somebody_else_is_refused(budget: Budget, tmp_path: Path) ->
     os.chown(tmp_path / "x", 12345, -1)
 
     with pytest.raises(NoNode, match=r"x belongs to user 12345, who could .*; give a folder of your own by --outputs"):
-        _ = SlurmMeasurer(Slurm(cluster="local"), budget, tmp_path / "x").crew
+        _ = SlurmMeasurer(Slurm(cluster="local"), budget, tmp_path / "x").jobs
 
 
 @pytest.mark.parametrize(

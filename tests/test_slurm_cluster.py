@@ -67,7 +67,7 @@ def said() -> list[str]:
 @pytest.fixture
 def cluster(budget: Budget, tmp_path: Path, said: list[str]) -> Iterator[SlurmMeasurer]:
     """A measurer of the whole node."""
-    with SlurmMeasurer(Slurm(partition="one", timeout_min=10), budget, tmp_path / "x", tell=said.append) as measurer:
+    with SlurmMeasurer(Slurm(partition="one", timeout_min=10), budget, tmp_path / "x", say=said.append) as measurer:
         yield measurer
     assert "" == squeue("%i")
     assert ["records"] == [path.name for path in (tmp_path / "x").iterdir()]
@@ -88,7 +88,7 @@ def squeue(form: str) -> str:
 def test_a_comparison_is_measured_on_a_node(cluster: SlurmMeasurer, arm: Make, said: list[str]) -> None:
     """Its record says the node, as Slurm calls it, and its pairs are told at home while it is measured."""
     told: list[int] = []
-    record = compare(cluster, arm(w.Labours), arm(w.Labours, OTHER), pairs=20, tell=lambda p: told.append(len(p)))
+    record = compare(cluster, arm(w.Labours), arm(w.Labours, OTHER), pairs=20, on_pairs=lambda p: told.append(len(p)))
 
     assert (Status.OK, Status.OK, 20) == (record.baseline.status, record.treatment.status, len(record.pairs))
     assert subprocess.run(["hostname", "-s"], capture_output=True, text=True).stdout.strip() == record.node
@@ -114,7 +114,7 @@ def test_a_folder_that_nodes_do_not_see(slurm: Path, budget: Budget) -> None:
         pytest.skip("no folder can be hidden from the jobs here, since mounting is not allowed")
     with (
         pytest.raises(NoNode, match="that folder is not shared with the nodes; give one that is by --outputs"),
-        SlurmMeasurer(Slurm(timeout_min=10), budget, slurm / "hidden" / "x", tell=lambda line: None) as measurer,
+        SlurmMeasurer(Slurm(timeout_min=10), budget, slurm / "hidden" / "x", say=lambda line: None) as measurer,
     ):
         measurer.describe()
 
@@ -142,17 +142,17 @@ def test_a_preempted_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm:
     def preempt(pairs: Sequence[Pair]) -> None:
         told.append(list(pairs))
         if pairs and len(told) > 1 and not done:
-            done.append(cluster.crew.members[0].job.job_id)
+            done.append(cluster.jobs.members[0].job.job_id)
             urgent = ["sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", "--wrap", "sleep 3"]
             subprocess.run(urgent, check=True, capture_output=True, cwd=tmp_path)
 
     told: list[list[Pair]] = []
     done: list[str] = []
-    record = compare(cluster, arm(w.Labours), arm(w.Labours, OTHER), pairs=60, tell=preempt)
+    record = compare(cluster, arm(w.Labours), arm(w.Labours, OTHER), pairs=60, on_pairs=preempt)
 
     assert (Status.OK, 60) == (record.treatment.status, len(record.pairs))
     assert [f"start.{done[0]}-1", f"start.{done[0]}-2"] == [
-        name for name in cluster.crew.members[0].box.names() if name.startswith("start.")
+        name for name in cluster.jobs.members[0].box.names() if name.startswith("start.")
     ]
     before = [pair for pairs in told[: told.index([], 1)] for pair in pairs]
     assert before
@@ -166,11 +166,11 @@ def test_a_job_that_is_cancelled_fails_its_comparison(cluster: SlurmMeasurer, ar
 
     def cancel(pairs: Sequence[Pair]) -> None:
         if pairs and not done:
-            done.append(cluster.crew.members[0].job.job_id)
+            done.append(cluster.jobs.members[0].job.job_id)
             subprocess.run(["scancel", "--signal=KILL", done[0]], check=True)
 
     done: list[str] = []
-    died = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=10**6, tell=cancel)
+    died = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=10**6, on_pairs=cancel)
     after = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=3)
 
     assert Status.CRASHED is died.baseline.status
@@ -203,12 +203,12 @@ def test_comparisons_are_spread_over_jobs(budget: Budget, tmp_path: Path, arm: M
     treatments = [arm(w.Twin, {"training_arguments.seed": seed}) for seed in (1, 2, 3, 4)]
     rule = StopRule(max_pairs=4, looks=())
     asked = [ComparisonRequest(baseline=arm(w.Tiny), treatment=one, stop=rule) for one in treatments]
-    with SlurmMeasurer(shared, budget, tmp_path / "x", tell=lambda line: None) as cluster:
-        cluster.crew.fill(2)
+    with SlurmMeasurer(shared, budget, tmp_path / "x", say=lambda line: None) as cluster:
+        cluster.jobs.fill(2)
         deadline = time.monotonic() + SOON
-        while not all(member.ready for member in cluster.crew.members):
+        while not all(member.ready for member in cluster.jobs.members):
             assert time.monotonic() < deadline, squeue("%i %T %r")
-            cluster.crew.refresh()
+            cluster.jobs.refresh()
             time.sleep(0.1)
         found = dict(cluster.compare_together(asked, lambda number, pairs: None))
 

@@ -34,7 +34,7 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
-from slowstep.measure.turns import firsts
+from slowstep.measure.turns import draw_first_sides
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes.cpu_times import CpuTimes
 from slowstep.records import Block, ComparisonRecord, Memory, Pair, Status, TrialRecord, Work, identity
@@ -76,7 +76,7 @@ def test_order_comes_from_the_recorded_seed(measurer: LocalMeasurer, arm: Make, 
         elsewhere = compare(other, arm(w.Tiny), arm(w.Twin), pairs=1)
 
     found = [pair.first for pair in record.pairs]
-    assert [("baseline", "treatment")[side] for side in islice(firsts(record.seed), 6)] == found
+    assert [("baseline", "treatment")[side] for side in islice(draw_first_sides(record.seed), 6)] == found
     assert found == [pair.first for pair in again.pairs]
     assert record.seed == again.seed != elsewhere.seed
 
@@ -120,7 +120,7 @@ def test_comparisons_together_share_the_blocks_of_the_baseline(measurer: LocalMe
     blocks = [p.baseline for p in records[0].pairs] + [p.treatment for record in records for p in record.pairs]
     assert measured == pytest.approx(sum(block.seconds for block in blocks))
     for record in records:
-        drawn = [("baseline", "treatment")[side] for side in islice(firsts(record.seed), 4)]
+        drawn = [("baseline", "treatment")[side] for side in islice(draw_first_sides(record.seed), 4)]
         assert drawn == [p.first for p in record.pairs]
 
 
@@ -536,9 +536,9 @@ def test_blocks_that_last_far_too_long_are_made_shorter(arm: Make, budget: Budge
     comparison.needs = {0: planned, 1: planned}
     short, long = (Block(steps=1, seconds=s, phases={}, step_seconds=[s], work=Work(samples=400)) for s in (4.0, 40.0))
 
-    comparison.keep(Pair(first="baseline", baseline=short, treatment=short))
+    comparison.add_pair(Pair(first="baseline", baseline=short, treatment=short))
     assert comparison.needs == {0: planned, 1: planned}
-    comparison.keep(Pair(first="baseline", baseline=long, treatment=long))
+    comparison.add_pair(Pair(first="baseline", baseline=long, treatment=long))
     assert [(n.size, n.stalls) for n in comparison.needs.values()] == [(40, 80), (40, 80)]
 
 
@@ -729,7 +729,7 @@ def kill_twin(measurer: LocalMeasurer, first: int, last: int) -> Callable[[list[
 
 def test_an_arm_killed_beside_the_other_is_tried_alone(measurer: LocalMeasurer, arm: Make) -> None:
     """Memory that ran out while both arms were resident is no verdict on one: they go on by turns."""
-    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=4, tell=kill_twin(measurer, 2, 2))
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=4, on_pairs=kill_twin(measurer, 2, 2))
 
     assert record.by_turns
     assert len(record.pairs) == 4
@@ -738,7 +738,7 @@ def test_an_arm_killed_beside_the_other_is_tried_alone(measurer: LocalMeasurer, 
 
 def test_a_kill_from_outside_keeps_the_finished_pairs(measurer: LocalMeasurer, arm: Make) -> None:
     """SIGKILL, as the kernel sends it when memory runs out: told as such, and what was measured before stays."""
-    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=12, tell=kill_twin(measurer, 2, 12))
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=12, on_pairs=kill_twin(measurer, 2, 12))
 
     assert 2 <= len(record.pairs) < 12
     assert record.treatment.status is Status.OUT_OF_MEMORY
@@ -765,7 +765,7 @@ def test_arms_too_big_together_are_relaunched_by_turns(arm: Make, budget: Budget
         resident.append(len(measurer.pool.live))
 
     with LocalMeasurer(replace(budget, memory_limit_gib=1.6), tmp_path) as measurer:
-        record = compare(measurer, arm(w.Holds), arm(w.HoldsToo), pairs=2, tell=look)
+        record = compare(measurer, arm(w.Holds), arm(w.HoldsToo), pairs=2, on_pairs=look)
 
     assert healthy(record, 2)
     assert record.by_turns
@@ -879,7 +879,7 @@ def test_arms_that_fit_stay_resident(measurer: LocalMeasurer, arm: Make) -> None
         arm(w.Tiny),
         arm(w.Twin),
         pairs=2,
-        tell=lambda _: resident.append(len(measurer.pool.live)),
+        on_pairs=lambda _: resident.append(len(measurer.pool.live)),
     )
 
     assert not record.by_turns

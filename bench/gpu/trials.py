@@ -13,7 +13,7 @@ from bench.gpu.part import Bench, Figures
 from slowstep.batch.measuring import measured
 from slowstep.environment.home import ROOT
 from slowstep.factors import Arm
-from slowstep.investigation.asked import sections_asked
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.judgement.comparison import log_ratios, result_of
 from slowstep.judgement.run_facts import flops_of
 from slowstep.judgement.stopping import StopRule
@@ -151,7 +151,7 @@ def investigated(settings: Settings, bench: Bench) -> Figures:
     """
     loaded = Loaded(settings=settings, source=settings.name, places={})
     verdicts, failed, choice, lab = {}, {}, None, None
-    with contextlib.closing(measured(sections_asked(settings), loaded, bench.work, lambda progress: None)) as steps:
+    with contextlib.closing(measured(sections_to_answer(settings), loaded, bench.work, lambda progress: None)) as steps:
         for one in steps:
             lab = one.lab
             verdicts |= {v.name: v for v in one.verdicts}

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import special
 
 from bench.price.machines import STEP, Clock, Machine, Recorded
-from slowstep.investigation.together import TOGETHER
-from slowstep.judgement.block_length import FIRST, block_length
+from slowstep.investigation.together import MOST_TOGETHER
+from slowstep.judgement.block_length import FIRST_BLOCK_SECONDS, block_length
 from slowstep.judgement.comparison import OVERALL_P, change
 from slowstep.judgement.intervals import NOMINAL_P
 from slowstep.judgement.stopping import StopRule
@@ -66,14 +66,14 @@ def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[f
     clock, budget = Clock(machine, rng), Budget()
     clock.wait(launches.once)
     baseline = Baseline(clock, launches)
-    (alike,) = _rounds(baseline, [0.0], FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
+    (alike,) = _rounds(baseline, [0.0], FIRST_BLOCK_SECONDS, StopRule(max_pairs=budget.noise_pairs), budget)
     length = block_length(alike, launches.turn, MINIMUM_EFFECT, budget.block_steps_min)
-    block = length.seconds if length else FIRST
+    block = length.seconds if length else FIRST_BLOCK_SECONDS
     rule = StopRule(max_pairs=budget.max_pairs, minimum_effect=MINIMUM_EFFECT, comparisons=len(gains))
     known: dict[int, Estimate] = {}
     order = [int(level) for level in rng.permutation(len(gains))]
-    for i in range(0, len(order), TOGETHER):
-        levels = order[i : i + TOGETHER]
+    for i in range(0, len(order), MOST_TOGETHER):
+        levels = order[i : i + MOST_TOGETHER]
         for level, pairs in zip(
             levels, _rounds(baseline, [gains[n] for n in levels], block, rule, budget), strict=True
         ):
@@ -114,7 +114,7 @@ def _rounds(
     pairs: list[list[Pair]] = [[] for _ in gains]
     steps = max(budget.block_steps_min, round(seconds / STEP))
     while live := [level for level, of_level in enumerate(pairs) if not rule.met(of_level)]:
-        if any(rule.anew(pairs[level]) for level in live) and launch + 1 < budget.launches:
+        if any(rule.needs_new_launches(pairs[level]) for level in live) and launch + 1 < budget.launches:
             baseline.launch()
             launch += 1
             offsets |= dict(zip(live, baseline.joined(len(live)), strict=True))

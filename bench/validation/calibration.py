@@ -44,7 +44,7 @@ def kit(regime: Regime, rng: np.random.Generator, effect: float) -> tuple[list[s
             kind = reading(seen, launches)
             if kind is not Reading.INCONCLUSIVE:
                 break
-            launch += RULE.launches_anew(seen, launches)
+            launch += RULE.look_needs_new_launches(seen, launches)
         spent += n
         found.append(str(kind).replace("practically ", ""))
     return found, spent / RUNS
@@ -61,7 +61,7 @@ def refuted(regime: Regime, rng: np.random.Generator, effect: float) -> float:
             seen = ratios[:n] + offsets[launches]
             if RULE.ends(seen, launches):
                 break
-            launch += RULE.launches_anew(seen, launches)
+            launch += RULE.look_needs_new_launches(seen, launches)
         found += paired(seen, launches).high < 1 + RULE.minimum_effect
     return found / RUNS
 

@@ -14,8 +14,8 @@ from bench.validation.agreement import agree
 from bench.validation.scenarios import Scenario
 from bench.validation.truth import Truth
 from slowstep.cli.main import main
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import NotebookRun
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
 from slowstep.report.read_overview import overview
@@ -105,5 +105,5 @@ def rescored(figures: Mapping[str, Any], size: Truth | None) -> Scored:
 def _failures(runs: Sequence[NotebookRun], scenario: Scenario) -> dict[str, str]:
     """Notebooks that did not run to their end, those that never began included."""
     ended = {r.notebook: "" if r.status == "ok" else r.reason or r.status for r in runs}
-    asked = [section.notebook for section in sections_asked(validate(scenario.data, scenario.name))]
+    asked = [section.notebook for section in sections_to_answer(validate(scenario.data, scenario.name))]
     return {name: why for name in asked if (why := ended.get(name, "was not run"))}

@@ -52,7 +52,7 @@ def seen(looks: Mapping[str, Callable[..., Any]], *of: Any) -> dict[str, Any]:
 
 
 def with_size(parameters: Iterable[torch.nn.Parameter]) -> list[torch.nn.Parameter]:
-    """Return those of parameters that have a size. That of a lazy module has none before its first forward pass."""
+    """Return the parameters that have a size. That of a lazy module has none before its first forward pass."""
     return [one for one in parameters if not is_lazy(one)]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from slowstep.factors import Arm
-from slowstep.investigation.needed import UNFINISHED
 from slowstep.investigation.opening import DESCRIPTION, Description
+from slowstep.investigation.record_specs import UNFINISHED
 from slowstep.investigation.results import NotebookRun, PlanRun, Summary
 from slowstep.judgement.devices import Peak
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store, identity

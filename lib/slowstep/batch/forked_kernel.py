@@ -96,11 +96,11 @@ def fork_kernel() -> Kernel:
         die_with_parent(parent)
         os.setsid()  # its group is interrupted and ended alone
         with os.fdopen(reading, encoding="utf-8") as pipe:
-            told = pipe.read()
-        if told:
+            request = pipe.read()
+        if request:
             from ipykernel.kernelapp import launch_new_instance
 
-            launch_new_instance(argv=json.loads(told))
+            launch_new_instance(argv=json.loads(request))
         status = 0
     except BaseException:
         traceback.print_exc()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slowstep.batch.cleanup import forget_all_but, forget_unfinished, unusable_records
 from slowstep.batch.concluding import conclude_again
 from slowstep.batch.earlier_pages import MOVED, set_aside
-from slowstep.batch.measuring import measured
+from slowstep.batch.measuring import Concluded, measured
 from slowstep.batch.notebook import NotebookInput, Teller, announce, path_of, run, up_to_date
 from slowstep.batch.notebook_process import notebook_interpreter
 from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import read_investigation
 from slowstep.investigation.results import INTERRUPTED, NotebookRun
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
 from slowstep.records import Store
@@ -40,7 +41,7 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         again = forget_unfinished(given.store, loaded.settings.budget.minutes)
         for line in unusable_records(given.folder):
             tell(line, None)
-        asked = sections_asked(loaded.settings)
+        asked = sections_to_answer(loaded.settings)
         gone = forget_all_but(asked, given.store)
         for section in gone:
             if section in TESTED and section.name != OWN:
@@ -57,40 +58,60 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         return [kept for s in asked if (kept := given.store.read(NotebookRun, "notebooks", s.notebook))]
 
 
+@dataclass
+class _Sections:
+    """How far the sections of an investigation are while it is measured."""
+
+    waiting: set[Section]
+    """The sections whose notebooks have to run."""
+    concluded: set[Section] = field(default_factory=set)
+    failed: dict[Section, object] = field(default_factory=dict)
+    """Why sections are not concluded."""
+
+    def note(self, one: Concluded) -> None:
+        """Note what came of a section."""
+        self.waiting.add(one.section)
+        if one.failed is None:
+            self.concluded.add(one.section)
+        else:
+            self.concluded.discard(one.section)
+            self.failed[one.section] = one.failed
+
+
 def _measured_and_drawn(late: Collection[Section], given: NotebookInput, outputs: Path, tell: Teller) -> None:
     """Measure an investigation, and run the notebooks that are late, or that now say something else."""
     notebook_interpreter()  # it makes its imports while measuring begins
-    waiting, concluded, why = set(late), set(), dict[Section, object]()
+    sections = _Sections(set(late))
     steps = measured(late, given.loaded, outputs, lambda progress: tell(progress.notebook, progress))
     try:
         with contextlib.closing(steps):
             for one in steps:
-                waiting.add(one.section)
-                if one.failed is None:
-                    concluded.add(one.section)
-                else:
-                    concluded.discard(one.section)
-                    why[one.section] = one.failed
+                sections.note(one)
                 if one.section is BASELINE and one.moved:
                     shares = ", ".join(one.moved)
                     tell(f"{BASELINE.notebook}: drawn again, for later steps show another share of {shares}", None)
                 elif one.section is BASELINE:
                     run([path_of(BASELINE)], given, tell)
-                    waiting.remove(BASELINE)
+                    sections.waiting.remove(BASELINE)
                     write_index(outputs, lambda line: tell(line, None))
     except NoNode:  # no notebook would get one, either
         raise
     except Unmeasurable:  # all that rests on the baseline reads in its record why
-        concluded = {section for section in SECTIONS if section is not AUDIT}
-        for section in concluded:
+        sections.concluded = {section for section in SECTIONS if section is not AUDIT}
+        for section in sections.concluded:
             given.store.drop("summaries", section.notebook)
     except Exception as error:
-        why |= {section: error for section in SECTIONS if section not in concluded}
-    inorder = [section for section in SECTIONS if section in waiting]
-    run([path_of(section) for section in inorder if section in concluded], given, tell)
-    for section in (section for section in inorder if section not in concluded):
+        sections.failed |= {section: error for section in SECTIONS if section not in sections.concluded}
+    _draw(sections, given, tell)
+
+
+def _draw(sections: _Sections, given: NotebookInput, tell: Teller) -> None:
+    """Run the notebooks that wait: together those that are concluded, then the others one by one, which measure."""
+    in_order = [section for section in SECTIONS if section in sections.waiting]
+    run([path_of(section) for section in in_order if section in sections.concluded], given, tell)
+    for section in (section for section in in_order if section not in sections.concluded):
         given.store.drop("summaries", section.notebook)
-        reason = why.get(section)
+        reason = sections.failed.get(section)
         said = f", since measuring ended: {explained(reason) if isinstance(reason, OSError) else reason}"
         # nodes have joined this process, and no other one can ask them
         here_alone = bool(given.loaded.settings.command and given.loaded.settings.command.nodes)
@@ -129,7 +150,7 @@ def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookR
         why = f"{gone[0]} is not here, or is not known to be the file that was audited; audit it again"
         tell(f"{AUDIT.notebook}: its report stays as it is, since {why}", None)
     with locked(folder):
-        asked = [s for s in sections_asked(lab.settings) if not gone or s is not AUDIT]
+        asked = [s for s in sections_to_answer(lab.settings) if not gone or s is not AUDIT]
         drawn = [s for s in asked if _has_run(given.store, s) or s is AUDIT]
         for section in (s for s in asked if s not in drawn):
             stays = "; its report of before stays" if (folder / f"{section.notebook}.html").is_file() else ""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from slowstep.batch.concluding import Concluded, baseline, concluded
 from slowstep.investigation import Lab, open_lab
-from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.lab import PLAN, Watch
 from slowstep.investigation.opening import measurer_of, read_investigation
 from slowstep.investigation.results import Summary
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.judgement.timeline import contradicted
 from slowstep.measure.measurer import Measurer
 from slowstep.records import Store
@@ -29,7 +29,7 @@ def measured(
     the others. Unmeasurable if the baseline can't be trained. The section `measure` says where the kit measures if no
     other `measurer` is given.
     """
-    tested = [section for section in sections_asked(loaded.settings) if section in TESTED]
+    tested = [section for section in sections_to_answer(loaded.settings) if section in TESTED]
     folder = outputs / loaded.settings.name
     own = measurer or measurer_of(loaded.settings, folder)
     with contextlib.closing(own):

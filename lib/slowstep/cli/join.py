@@ -49,23 +49,23 @@ def join(session: str, words: Sequence[str], key_file: str, startup: float, pati
 
 def found_key(file: str, deadline: float) -> bytes:
     """Return the key, as soon as there is one; SettingsError if there is none in time."""
-    told = "waiting for the key, which `slowstep diagnose` makes on node 0. {}"
-    return awaited(lambda: read_key(file), NoKey, deadline, told)
+    notice = "waiting for the key, which `slowstep diagnose` makes on node 0. {}"
+    return awaited(lambda: read_key(file), NoKey, deadline, notice)
 
 
 def reached(host: str, port: int, key: bytes, deadline: float) -> Wire:
     """Return a connection to a session, as soon as there is one; SettingsError if there is none in time."""
-    told = f"waiting for a session at {host}:{port}: `slowstep diagnose` begins one on node 0"
+    notice = f"waiting for a session at {host}:{port}: `slowstep diagnose` begins one on node 0"
     try:
-        return awaited(lambda: connect(host, port, key), Unanswered, deadline, told)
+        return awaited(lambda: connect(host, port, key), Unanswered, deadline, notice)
     except NotGreeted as why:
         raise SettingsError(str(why)) from None
 
 
-def awaited(ask: Callable[[], T], missing: type[Exception], deadline: float, told: str) -> T:
+def awaited(ask: Callable[[], T], missing: type[Exception], deadline: float, notice: str) -> T:
     """Return what is asked for as soon as it is there; while it is `missing`, ask again until the deadline.
 
-    The user is `told` once that it is waited for; braces in that text stand for what is missing.
+    The user sees the `notice` once; braces in it stand for what is missing.
     """
     waiting = False
     while True:
@@ -75,7 +75,7 @@ def awaited(ask: Callable[[], T], missing: type[Exception], deadline: float, tol
             if time.monotonic() > deadline:
                 raise
             if not waiting:
-                say(told.replace("{}", str(why)))
+                say(notice.replace("{}", str(why)))
         waiting = True
         time.sleep(RETRY)
 

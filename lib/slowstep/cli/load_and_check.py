@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slowstep.audit import audit as audit_figures
-from slowstep.cli.progress import reminded_of
+from slowstep.cli.progress import reminding
 from slowstep.environment.machine import this_machine, too_old, versions
 from slowstep.factors import check_levels
 from slowstep.launch.edited_command import edited_command
@@ -59,7 +59,7 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path, keep
 
 
 def _taken(loaded: Loaded, outputs: Path) -> list[str]:
-    """Return that the name belongs to another investigation, whose reports would be overwritten, if it does.
+    """Say that the name belongs to another investigation, whose reports would be overwritten, if it does.
 
     An edited parameter file is no other one, so only a command tells investigations apart.
     """
@@ -87,7 +87,7 @@ def _tried(loaded: Loaded) -> list[str]:
     if loaded.settings.measure.slurm is not None:
         return []
     try:
-        with reminded_of(f"{loaded.source}: its values are tried with the installed libraries"):
+        with reminding(f"{loaded.source}: its values are tried with the installed libraries"):
             found = checked(loaded.settings)
     except RuntimeError as error:
         return [f"{loaded.source}: trying the settings with the real libraries did not finish: {error}"]

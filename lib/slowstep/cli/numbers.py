@@ -6,7 +6,7 @@ import argparse
 import contextlib
 
 
-def above_zero(text: str) -> float:
+def positive_number(text: str) -> float:
     """Return a number; an error of the command line if it is none, or not above 0."""
     with contextlib.suppress(ValueError):
         if 0 < (number := float(text)) < float("inf"):
@@ -14,7 +14,7 @@ def above_zero(text: str) -> float:
     raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
 
 
-def counted(text: str) -> int:
+def positive_integer(text: str) -> int:
     """Return a whole number; an error of the command line if it is none, or not above 0."""
     if text.isdecimal() and int(text) > 0:
         return int(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from slowstep.cli.numbers import above_zero
+from slowstep.cli.numbers import positive_number
 from slowstep.cli.parser import Commands
 from slowstep.nodes.listening import PORT, Listening, listen_at
 
@@ -14,7 +14,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     nodes = command.add_argument_group("several nodes")
     nodes.add_argument("--port", type=_port, default=PORT, help=f"where other nodes join ({PORT})")
     nodes.add_argument("--key-file", default="", help="the key by which nodes know each other; made if it is missing")
-    nodes.add_argument("--wait", type=above_zero, default=5.0, help="most minutes until all nodes have joined (5)")
+    nodes.add_argument("--wait", type=positive_number, default=5.0, help="most minutes until all nodes have joined (5)")
 
 
 def listen_as(given: argparse.Namespace) -> None:
@@ -27,17 +27,19 @@ def add_join(parser: Commands) -> None:
     """Add `slowstep join`."""
     join = parser.add_command("join", "train this node's part of what slowstep diagnose trains on several nodes")
     join.usage = "slowstep join HOST[:PORT] [options] -- COMMAND"
-    join.set_defaults(run=_join)
     join.add_argument("session", metavar="HOST[:PORT]", help="the node where slowstep diagnose runs")
     join.add_argument("--key-file", default="", help="a copy of the session's key")
-    join.add_argument("--startup", type=above_zero, default=300.0, help="most seconds until it starts processes")
-    join.add_argument("--wait", dest="patience", type=above_zero, default=5.0, help="most minutes until it is there")
+    join.add_argument("--startup", type=positive_number, default=300.0, help="most seconds until it starts processes")
+    join.add_argument(
+        "--wait", dest="patience", type=positive_number, default=5.0, help="most minutes until it is there"
+    )
 
 
-def _join(given: argparse.Namespace) -> int:
-    from slowstep.cli.join import join
+def join(given: argparse.Namespace) -> int:
+    """Run `slowstep join`, and return its exit status."""
+    from slowstep.cli.join import join as join_session
 
-    return join(given.session, given.words, given.key_file, given.startup, 60 * given.patience)
+    return join_session(given.session, given.words, given.key_file, given.startup, 60 * given.patience)
 
 
 def _port(text: str) -> int:

@@ -29,14 +29,14 @@ class Reminder:
     def __init__(self, remind: Callable[[], object]):
         self._remind, self._ended = remind, threading.Event()
         self._thread = threading.Thread(target=self._run, name="reminder", daemon=True)
-        self.heard()
+        self.note_output()
 
-    def heard(self) -> None:
-        """Note that something was said."""
+    def note_output(self) -> None:
+        """Note that something was said just now."""
         self._last = time.monotonic()
 
     def __enter__(self) -> Self:
-        self.heard()
+        self.note_output()
         self._thread.start()
         return self
 
@@ -49,11 +49,11 @@ class Reminder:
             if time.monotonic() >= self._last + SILENT:
                 with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                     self._remind()
-                self.heard()
+                self.note_output()
 
 
 @contextlib.contextmanager
-def reminded_of(what: str) -> Iterator[None]:
+def reminding(what: str) -> Iterator[None]:
     """Say what a block does, and for how long so far, wherever it takes long: on the stream for errors."""
     began = time.monotonic()
     with Reminder(lambda: say(f"{what}, {time.monotonic() - began:.0f} s so far", error=True)):
@@ -95,7 +95,7 @@ class Terminal:
             say(f"{self.investigation}  {line}")
         else:
             return
-        self._reminder.heard()
+        self._reminder.note_output()
 
     def _remind(self) -> None:
         line = f"{self.investigation}  {self._now()}"

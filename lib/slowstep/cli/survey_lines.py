@@ -23,8 +23,11 @@ WIDTH = 15
 LONG = 60
 """The characters from which on a value is not shown."""
 
+LEAST_SHARE_SHOWN = 0.005
+"""A phase is shown from this share of the time on."""
+
 OF_ALL_STEPS = 0.2
-"""The longest step is told from this share of all steps' time."""
+"""The longest step is shown from this share of all steps' time."""
 
 
 def lines(seen: SurveyRecord) -> list[str]:
@@ -82,17 +85,17 @@ def _objects(seen: SurveyRecord, kind: str) -> Iterator[str]:
     """
     trained = (seen.training or {}).get("loader")
     of_kind = [one for one in seen.constructed if one["kind"] == kind]
-    told: dict[str, tuple[int, bool]] = {}
+    shown: dict[str, tuple[int, bool]] = {}
     for number, one in enumerate(of_kind):
         if "<module>" in one["place"]["through"] or one["values"].get("enabled") is False:
             continue  # made while a library was imported, or switched off
         values = ", ".join(_values(one["values"]))
         text = f"{place(one['place'], seen)}  {one['name'].rpartition('.')[2]}({values})"
-        times, feeds = told.get(text, (0, False))
-        told[text] = max(times, one["times"]), feeds or number == trained
-    for text, (times, feeds) in told.items():
+        times, feeds = shown.get(text, (0, False))
+        shown[text] = max(times, one["times"]), feeds or number == trained
+    for text, (times, feeds) in shown.items():
         often = f" ({times} times)" if times > 1 else ""
-        fed = ", which feeds the training" if kind == "loader" and feeds and len(told) > 1 else ""
+        fed = ", which feeds the training" if kind == "loader" and feeds and len(shown) > 1 else ""
         other = ", which is no DataLoader of PyTorch's: its arguments are not tried" if kind == "other_loader" else ""
         yield f"{text}{often}{fed}{other}"
 
@@ -145,49 +148,61 @@ def _models(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
 
 
 def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
-    told = seen.training
-    if told is None:
+    """Yield what is known of the steps: how long they take and where, their work, their ranks, and how they ended."""
+    training = seen.training
+    if training is None:
         verb = "was" if seen.steps == 1 else "were"
         few = f"{seen.steps} {verb} seen, too few" if seen.steps else "none was seen"
         yield "step", f"{few}, so there is nothing to measure: {why_no_step(seen)}"
         return
-    times = sorted(told["step_seconds"])
-    middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
-    passes = told["passes"]
-    of = "micro-batches" if told.get("batches") == passes else "backward passes"  # several losses of a batch are none
-    parts = f", {passes} {of} each" if passes > 1 else ""
-    longest = f", the longest {duration(times[-1])}" if times[-1] > OF_ALL_STEPS * whole else ""
-    yield (
-        "step",
-        f"{len(times)} were seen, {duration(middle)} each (median{longest}){parts}; "
-        f"the first after {seen.first_step_boundary:.1f} s",
-    )
-    shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}
+    yield "step", _step_time(training, seen.first_step_boundary)
+    whole = sum(training["step_seconds"]) or 1.0
+    shares = {p: s / whole for p, s in training["phases"].items() if s / whole >= LEAST_SHARE_SHOWN}
     yield "time", " · ".join(f"{PHASE_NAMES[p]} {percentage(s)}" for p, s in shares.items())
-    if unseen := told.get("collects_unseen"):
+    if unseen := training.get("collects_unseen"):
         yield (
             "unseen",
             f"before the first step the model ran {unseen:,} times without gradients (to evaluate, to generate, or to "
             "collect experience), and not so again in these steps: what that takes is in none of the figures above",
         )
-    work = told["work"]
-    tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""
-    several = loaders_of_step(told["facts"])
-    of = f", of one of the {several} loaders that it draws from" if several > 1 else ""
-    yield (
-        "work",
-        f"{_counted(work['samples'] / len(times))} samples{tokens} a step{of}"
-        if work["samples"]
-        else "no batch tells its samples",
-    )
-    if (command_of := seen.command.processes) > 1:
-        waits = {rank: _largest(phases) for rank, phases in told.get("ranks", {}).items()}
-        where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(waits.items()))
-        by = STARTED_BY[way_of(seen.command.launcher)]
-        on = f" on {len(seen.command.nodes)} nodes" if seen.command.nodes else ""
-        yield "ranks", f"{command_of} processes train together{on}, started by {by}; {where}"
+    yield "work", _work(training)
+    if seen.command.processes > 1:
+        yield "ranks", _ranks(seen, training)
     if seen.ended:
         yield "end", f"training ended after {seen.steps} steps: {seen.ended}"
+
+
+def _step_time(training: dict[str, Any], first_boundary: float) -> str:
+    """Return how long the steps took that were seen."""
+    times = sorted(training["step_seconds"])
+    whole, passes = sum(times) or 1.0, training["passes"]
+    of = (
+        "micro-batches" if training.get("batches") == passes else "backward passes"
+    )  # several losses of a batch are none
+    parts = f", {passes} {of} each" if passes > 1 else ""
+    longest = f", the longest {duration(times[-1])}" if times[-1] > OF_ALL_STEPS * whole else ""
+    middle = duration(times[len(times) // 2])
+    return f"{len(times)} were seen, {middle} each (median{longest}){parts}; the first after {first_boundary:.1f} s"
+
+
+def _work(training: dict[str, Any]) -> str:
+    """Return the samples and the useful tokens of a step."""
+    work, steps = training["work"], len(training["step_seconds"])
+    if not work["samples"]:
+        return "no batch tells its samples"
+    tokens = f", {work['useful_tokens'] / steps:,.0f} useful tokens" if work["useful_tokens"] else ""
+    several = loaders_of_step(training["facts"])
+    of = f", of one of the {several} loaders that it draws from" if several > 1 else ""
+    return f"{_counted(work['samples'] / steps)} samples{tokens} a step{of}"
+
+
+def _ranks(seen: SurveyRecord, training: dict[str, Any]) -> str:
+    """Return how many processes train together, how they were started, and where each spends its time."""
+    phases = {rank: _largest(phases) for rank, phases in training.get("ranks", {}).items()}
+    where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(phases.items()))
+    by = STARTED_BY[way_of(seen.command.launcher)]
+    on = f" on {len(seen.command.nodes)} nodes" if seen.command.nodes else ""
+    return f"{seen.command.processes} processes train together{on}, started by {by}; {where}"
 
 
 def _counted(number: float) -> str:

@@ -15,7 +15,7 @@ TRAINING_ARGUMENTS = "training_arguments."
 Accepts = Callable[[Any], str | None]
 Requires = Callable[[Any, Run, Machine], str | None]
 Refuses = Callable[[Any, Run], str | None]
-Given = Callable[[Any, Run], dict[str, Any]]
+SettingsFactory = Callable[[Any, Run], dict[str, Any]]
 
 # -- what a factor needs beside it: the settings `held_constant` to both arms, as far as the run lacks them --
 
@@ -25,7 +25,7 @@ def nothing(value: Any, run: Run) -> dict[str, Any]:
     return {}
 
 
-def having(**wanted: Any) -> Given:
+def having(**wanted: Any) -> SettingsFactory:
     """Make a `held_constant` for a factor that exists only beside these training arguments."""
     return lambda value, run: {TRAINING_ARGUMENTS + k: v for k, v in wanted.items() if run[k] != v}
 
@@ -33,7 +33,7 @@ def having(**wanted: Any) -> Given:
 # -- where the value lives: `current` and `level` of a factor --
 
 
-def argument(name: str, held_constant: Given = nothing) -> dict[str, Callable]:
+def argument(name: str, held_constant: SettingsFactory = nothing) -> dict[str, Callable]:
     """Make `current` and `level` for one training argument, observed under its own name."""
 
     def level(value: Any, run: Run) -> Level:
@@ -43,7 +43,7 @@ def argument(name: str, held_constant: Given = nothing) -> dict[str, Callable]:
     return {"current": lambda run: run[name], "level": level}
 
 
-def argument_key(name: str, key: str, default: Any, held_constant: Given) -> dict[str, Callable]:
+def argument_key(name: str, key: str, default: Any, held_constant: SettingsFactory) -> dict[str, Callable]:
     """Make `current` and `level` for one key of a training argument that is a mapping; the key is what is observed.
 
     Such a mapping is gradient_checkpointing_kwargs.
@@ -57,7 +57,11 @@ def argument_key(name: str, key: str, default: Any, held_constant: Given) -> dic
 
 
 def section(
-    key: str, default: Any = None, fact: str = "", held_constant: Given = nothing, excludes: Given = nothing
+    key: str,
+    default: Any = None,
+    fact: str = "",
+    held_constant: SettingsFactory = nothing,
+    excludes: SettingsFactory = nothing,
 ) -> dict[str, Callable]:
     """Make `current` and `level` for a dotted key of the settings, observed as `fact`, or under its last name.
 
@@ -89,7 +93,7 @@ def only(*values: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
 
 
 def where_seen(name: str, least: float, value: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
-    """Make a proposal of a value where a survey saw a share of the time, `name` of the run, that is worth a trial."""
+    """Make a proposal of `value` for runs whose survey saw a share of the time (`name`) that is `least` or more."""
     return lambda run, machine: (value,) if run.objects is not None and (run[name] or 0.0) >= least else ()
 
 

@@ -10,10 +10,10 @@ from slowstep.settings.run import Run
 from slowstep.text.sentences import listed
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 
-WAYS = ("adamw_torch", "adamw_torch_fused")
+OPTIMIZER_IMPLEMENTATIONS = ("adamw_torch", "adamw_torch_fused")
 """Names of one optimizer that goes over its parameters in different ways."""
 
-ANYWHERE = (
+PROCESS_CHANGES = (
     *("training_arguments.tf32", "model.sdpa_backend", "freed_memory"),
     *("process", "processes", "nodes", "ddp", "fsdp", "zero_optimization"),
 )
@@ -34,18 +34,18 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
         return REPEATED
     if why := _not_for_workers(key, value, run):
         return why
-    if given_name(key) or key in ANYWHERE or section in ANYWHERE:
+    if given_name(key) or key in PROCESS_CHANGES or section in PROCESS_CHANGES:
         return None
-    if key == "training_arguments.gradient_checkpointing_kwargs" and set(value or {}) & OF_THE_KIT:
+    if key == "training_arguments.gradient_checkpointing_kwargs" and set(value or {}) & KIT_ALONE:
         return "only the runs that the kit describes itself have it"
-    if key in NEEDED:
-        return NEEDED[key](value, run, objects)
+    if key in KEY_REFUSALS:
+        return KEY_REFUSALS[key](value, run, objects)
     if section == "training_arguments" and "arguments" in objects:
         return None
     if key in KEYWORDS:
         return _loader(value, run, objects) or (_one_size(run) if name == BATCH else None)
-    if section == "training_arguments" and name in PLAIN:
-        return PLAIN[name](value, run, objects)
+    if section == "training_arguments" and name in ARGUMENT_REFUSALS:
+        return ARGUMENT_REFUSALS[name](value, run, objects)
     if section == "peft" and "peft" in objects:
         return None
     return f"the program makes nothing that {key} could be changed in"
@@ -53,34 +53,8 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
 
 def _not_for_workers(key: str, value: Any, run: Run) -> str | None:
     """Return why the data set can't be handed to workers, or not to those that stay from epoch to epoch."""
-    first = key == WORKERS and value > 0 and not run["dataloader_num_workers"]
-    if first and (name := run["opened_by_data_set"]):
-        return (
-            f"its data set reads from what is open before its first batch ({name}), and all workers would move that "
-            "place for each other; open it in the worker, where the first item is asked for"
-        )
-    if first and (name := run["drawn_by_data_set"]):
-        return (
-            f"its data set draws from a random generator of its own ({name}), of which each worker would have a copy, "
-            "so that all draw the same numbers; seed it anew in a worker_init_fn, by torch.initial_seed()"
-        )
-    if first and (name := run["counted_by_data_set"]):
-        return (
-            f"its data set counts in {name} while it makes batches, and each worker would count in a copy of its own, "
-            "anew in each epoch; a multiprocessing.Value is shared by all"
-        )
-    if first and (name := run["kept_by_data_set"]):
-        return (
-            f"its data set keeps what it has read ({name}), for later epochs to find: each worker would keep items of "
-            "its own, and lose them as an epoch ends. They may pay in the first epoch alone; keep items in files, or "
-            "read them all before training, where workers find them"
-        )
-    if first and (name := run["trained_in_data_set"]):
-        return f"its data set holds a model that is trained ({name}), and workers would have copies that nobody trains"
-    if first and (name := run["changed_in_sampler"]):
-        return f"the program changes its sampler between batches ({name}), and workers are asked for batches ahead"
-    if first and (name := run["changed_within_epochs"]):
-        return f"the program changes its data set between batches ({name}), which workers would not see"
+    if key == WORKERS and value > 0 and not run["dataloader_num_workers"]:
+        return next((why.format(run[fact]) for fact, why in NOT_FOR_WORKERS.items() if run[fact]), None)
     changed = run["changed_within_epochs"] or run["changed_between_epochs"]
     if key == PERSISTENT and value and changed:
         return f"the program changes its data set in training ({changed}), which workers that stay would not see"
@@ -104,7 +78,35 @@ REPEATED = (
     "(torch.utils.data.get_worker_info)"
 )
 
-OF_THE_KIT = {"every_n_layers", "offload"}
+NOT_FOR_WORKERS = {
+    "opened_by_data_set": (
+        "its data set reads from what is open before its first batch ({}), and all workers would move that place for "
+        "each other; open it in the worker, where the first item is asked for"
+    ),
+    "drawn_by_data_set": (
+        "its data set draws from a random generator of its own ({}), of which each worker would have a copy, so that "
+        "all draw the same numbers; seed it anew in a worker_init_fn, by torch.initial_seed()"
+    ),
+    "counted_by_data_set": (
+        "its data set counts in {} while it makes batches, and each worker would count in a copy of its own, anew in "
+        "each epoch; a multiprocessing.Value is shared by all"
+    ),
+    "kept_by_data_set": (
+        "its data set keeps what it has read ({}), for later epochs to find: each worker would keep items of its own, "
+        "and lose them as an epoch ends. They may pay in the first epoch alone; keep items in files, or read them all "
+        "before training, where workers find them"
+    ),
+    "trained_in_data_set": (
+        "its data set holds a model that is trained ({}), and workers would have copies that nobody trains"
+    ),
+    "changed_in_sampler": (
+        "the program changes its sampler between batches ({}), and workers are asked for batches ahead"
+    ),
+    "changed_within_epochs": "the program changes its data set between batches ({}), which workers would not see",
+}
+"""Why a data set can't be handed to workers, by the fact that a survey saw; the braces stand for what it saw."""
+
+KIT_ALONE = {"every_n_layers", "offload"}
 """Keys of gradient_checkpointing_kwargs that the kit's own workloads understand, and nobody else."""
 
 NO_LOADER = "the program makes its batches itself, without a DataLoader"
@@ -117,11 +119,11 @@ OTHER_LOADER = (
 Refuses = Callable[[Any, Run, frozenset[str]], str | None]
 
 
-def _nothing(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+def _never(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return None
 
 
-def _model(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+def _only_switched_on(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return None if value else "the program asks for it itself, in its own code"
 
 
@@ -144,32 +146,34 @@ def _one_loader(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return _loader(value, run, objects) or (by_turns if run["loaders_by_turns"] else None)
 
 
-def _ways(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+def _torch_optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return None if "optimizer" in objects else "the program has no optimizer of PyTorch's"
 
 
 def _optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
-    same = value in WAYS and run["optim"] in WAYS
-    return _ways(value, run, objects) or (None if same else "another optimizer is another line of the program")
+    if why := _torch_optimizer(value, run, objects):
+        return why
+    same = value in OPTIMIZER_IMPLEMENTATIONS and run["optim"] in OPTIMIZER_IMPLEMENTATIONS
+    return None if same else "another optimizer is another line of the program"
 
 
-PLAIN: Mapping[str, Refuses] = {
+ARGUMENT_REFUSALS: Mapping[str, Refuses] = {
     "gradient_checkpointing": _checkpointing,
-    "bf16": _nothing,
+    "bf16": _never,
     "fp16": _fp16,
-    "torch_compile": _model,
-    "torch_compile_mode": _nothing,
-    "torch_compile_backend": _nothing,
+    "torch_compile": _only_switched_on,
+    "torch_compile_mode": _never,
+    "torch_compile_backend": _never,
     "optim": _optimizer,
 }
 """What speaks against a training argument's value where the program has no TrainingArguments."""
 
-NEEDED: Mapping[str, Refuses] = {
+KEY_REFUSALS: Mapping[str, Refuses] = {
     "dataset.cached_batches": _one_loader,
     "dataset.trim_padding": _loader,
     "dataset.trim_constant_columns": _loader,
-    "optimizer_kwargs.foreach": _ways,
-    "optimizer_kwargs.fused": _ways,
+    "optimizer_kwargs.foreach": _torch_optimizer,
+    "optimizer_kwargs.fused": _torch_optimizer,
     "model.attn_implementation": lambda value, run, objects: (
         None if "transformers" in objects else "the model is none of transformers'"
     ),
@@ -188,6 +192,6 @@ NEEDED: Mapping[str, Refuses] = {
     "model.own_rule": lambda value, run, objects: (
         "an optimizer with another rule is another program" if value else None
     ),
-    "model.torch_compile_dynamic": _nothing,
+    "model.torch_compile_dynamic": _never,
 }
 """What speaks against a value of another section."""

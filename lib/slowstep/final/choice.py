@@ -6,13 +6,14 @@ A combination that can't be trained gives way to the next.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slowstep.factors import Arm, combine, label
-from slowstep.final.combinations import clashes, names_of, ranked, with_conditions
+from slowstep.final.combinations import Candidate, clashes, names_of, ranked, with_conditions
 from slowstep.final.job import ends_sooner, job_of
 from slowstep.final.own_words import in_own_words
-from slowstep.final.search import CONFIRMED, winner, without_late, without_redundant
+from slowstep.final.search import CONFIRMED, find_winner, without_late, without_redundant
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by, supported
@@ -87,33 +88,29 @@ def choose(lab: Lab) -> Choice:
     for section in TESTED_SECTIONS:
         lab.test(section)
     find_batch(lab)
-    tested = [m for m in lab.found if m.family != CONFIRMED]  # there are others if this was asked before
-    measured = list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
-    allowed = [_with_all_it_needs(lab, m) for m in measured if supported(m) and allowed_by(m, lab.settings)]
+    tested = _tested(lab)
+    allowed = [_with_all_it_needs(lab, m) for m in tested if supported(m) and allowed_by(m, lab.settings)]
     allowed = [m for m in allowed if supported(m) and ends_sooner(lab, m)]
-    head_to_heads: list[Measured] = []
-    beside = [m for m in measured if m.contrast.held_constant]
-    known = [m for m in measured if not m.contrast.held_constant] + allowed
-    apart = clashes(lab.settings, allowed, lab.machine)
-    ranking = ranked(allowed, known, _room(lab), apart, beside, job_of(lab))
-    chosen, failed = winner(lab, ranking, head_to_heads)
-    dropped, late, unshown = list[str](), list[str](), list[str]()
+    ranking = _ranking(lab, tested, allowed)
+    search = find_winner(lab, ranking)
+    chosen, dropped, late, unshown = search.chosen, list[str](), list[str](), list[str]()
     if chosen:
         gains = {label(m.contrast.levels): m.verdict.effect.ratio for m in allowed}
-        chosen, dropped, unshown = without_redundant(lab, chosen, gains)
-        chosen, late = without_late(lab, chosen, ranking)
+        reduced = without_redundant(lab, chosen, gains)
+        in_time = without_late(lab, reduced.chosen, ranking)
+        chosen, dropped, late, unshown = in_time.chosen, reduced.dropped, in_time.dropped, reduced.unshown
     kept = names_of(chosen.contrast.levels) if chosen else frozenset()
-    left = [said for one, said in failed if one is not chosen]
-    left += [in_own_words(name, allowed) for name in (*dropped, *late)]
+    left_out = [one.text for one in search.rejected if one.measured is not chosen]
+    left_out += [in_own_words(name, allowed) for name in (*dropped, *late)]
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
     settings = chosen.contrast.treatment.settings if adopted else lab.settings
     return Choice(
-        tested=measured,
+        tested=tested,
         allowed=allowed,
-        head_to_heads=head_to_heads,
+        head_to_heads=search.head_to_heads,
         confirmed=[m for m in lab.found if m.family == CONFIRMED],
         chosen=chosen,
-        left_out=left,
+        left_out=left_out,
         late=late,
         unshown=[in_own_words(name, allowed) for name in unshown if name in kept],
         settings=replace(settings, name=f"{lab.settings.name}_final"),
@@ -123,9 +120,23 @@ def choose(lab: Lab) -> Choice:
     )
 
 
+def _tested(lab: Lab) -> list[Measured]:
+    """Return everything that the parameter file lists, each once: of several by one name the first counts."""
+    tested = [m for m in lab.found if m.family != CONFIRMED]  # there are others if this was asked before
+    return list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
+
+
+def _ranking(lab: Lab, tested: Sequence[Measured], allowed: Sequence[Measured]) -> list[Candidate]:
+    """Return the combinations of the allowed changes, the most promising first."""
+    conditional = [m for m in tested if m.contrast.held_constant]
+    known = [*(m for m in tested if not m.contrast.held_constant), *allowed]
+    clashing = clashes(lab.settings, allowed, lab.machine)
+    return ranked(allowed, known, _room(lab), clashing, conditional, job_of(lab))
+
+
 def profiles(lab: Lab, choice: Choice) -> dict[str, ProfileRecord]:
     """Return the profiles of the run as it is and, if a combination is adopted and was profiled, of the run with it."""
-    final = choice.arm and lab.evidence.read(lab.evidence.profile_of(choice.arm))
+    final = choice.arm and lab.evidence.read(lab.evidence.profile_spec(choice.arm))
     return {"baseline": lab.profile(lab.arm)} | ({"final": final} if final else {})
 
 

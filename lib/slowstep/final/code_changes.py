@@ -83,10 +83,12 @@ def _to_look_at(lost: Sequence[Cause], verdicts: Sequence[Verdict]) -> list[str]
     """
     known = [v for v in verdicts if v.meaning is Meaning.DIAGNOSTIC and not v.conditional]
     limits = {v.factor: v for v in best_levels(known)}
-    told = [c for c in lost if c.headline]
-    in_program = [f"- {escape(c.headline)}{_shown_by(limits.pop(c.factor, None))}" for c in told if c.factor != NODE]
+    lost_here = [c for c in lost if c.headline]
+    in_program = [
+        f"- {escape(c.headline)}{_shown_by(limits.pop(c.factor, None))}" for c in lost_here if c.factor != NODE
+    ]
     in_program += [f"- {_costs(v)}{_shown_by(v)}" for v in limits.values() if is_undoing(v.factor)]
-    of_nodes = [f"- {escape(c.headline)}" for c in told if c.factor == NODE]
+    of_nodes = [f"- {escape(c.headline)}" for c in lost_here if c.factor == NODE]
     parts = ["## Code to look at", "\n".join(in_program)] if in_program else []
     return parts + (["## Nodes to look at", "\n".join(of_nodes)] if of_nodes else [])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.environment.machine import Machine
@@ -26,7 +26,7 @@ from slowstep.settings import Settings
 Pick = tuple[Factor, Level]
 """A factor and the level of it that is chosen."""
 
-REACH = math.log(1.1)
+RIVAL_MARGIN = math.log(1.1)
 """The log-ratio by which a rival of the best combination may be expected to be slower, at the most."""
 
 FINALISTS = 3
@@ -53,7 +53,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class MeasuredGain:
     """The measured gain of one or several levels together, as a log-ratio, and what they cost beyond the baseline."""
 
     gain: float
@@ -67,73 +67,92 @@ def ranked(
     allowed: Sequence[Measured],
     measured: Sequence[Measured],
     room: float,
-    apart: Sequence[frozenset[str]] = (),
-    beside: Sequence[Measured] = (),
+    clashing: Sequence[frozenset[str]] = (),
+    conditional: Sequence[Measured] = (),
     job: JobTime | None = None,
 ) -> list[Candidate]:
     """Return the combinations of the levels in `allowed` that fit into `room`, the most promising first.
 
     `room` is in bytes beyond the baseline's. What was `measured` together counts as measured, also where it was not
-    supported, or where a part of it did not fit alone. The levels in a set of `apart` (as labels name them) are not
-    combined. `beside` holds what levels bring beside a condition that both arms had. That counts where the rest of a
-    combination meets the condition; else a level brings what it does together with its condition. `job` is the run's
+    supported, or where a part of it did not fit alone. The levels in a set of `clashing` (as labels name them) are not
+    combined. `conditional` holds what levels bring beside a condition that both arms had. That counts where the rest of
+    a combination meets the condition; else a level brings what it does together with its condition. `job` is the run's
     own; None if its size is not known.
     """
-    known, more = (_all_known(found) for found in (measured, beside))
+    known, of_conditional = _measured_gains(measured), _measured_gains(conditional)
     too_big = [names_of(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
-    axes: dict[str, list[Pick]] = {}
-    for m in allowed:
-        for factor, level in m.contrast.levels:
-            axes.setdefault(factor.name, [])
-            if not any(level.value == other.value for _, other in axes[factor.name]):
-                axes[factor.name].append((factor, level))
-    if math.prod(len(levels) + 1 for levels in axes.values()) > MOST_COMBINATIONS:
-        best = {v.name for v in best_levels([m.verdict for m in allowed])}
-        top = {label(m.contrast.levels) for m in allowed if m.verdict.name in best}
-        axes = {name: [p for p in picks if label([p]) in top] for name, picks in axes.items()}
-    combinations = [
-        tuple(p for p in picks if p)
-        for picks in itertools.product(*([None, *levels] for levels in axes.values()))
-        if any(picks)
-    ]
     fitting = []
-    for picks in combinations:
-        names, found = names_of(picks), _expected(picks, known, more)
-        shown = [one for one in known if one <= names]
-        too_large = any(part <= names and not any(part < one for one in shown) for part in too_big)
-        if found is None or too_large or any(part <= names for part in apart):
+    for picks in _combinations(allowed):
+        names, expected = names_of(picks), _expected(picks, known, of_conditional)
+        if expected is None or any(part <= names for part in clashing) or _is_too_big(names, known, too_big):
             continue
-        if found.memory <= room or names in known:
-            gain = job.gain(found.gain, found.later) if job else found.gain
-            fitting.append(Candidate(picks=picks, gain=gain, later=found.later))
+        if expected.memory <= room or names in known:
+            gain = job.gain(expected.gain, expected.later) if job else expected.gain
+            fitting.append(Candidate(picks=picks, gain=gain, later=expected.later))
     return sorted(fitting, key=lambda c: -c.gain)
 
 
+def _combinations(allowed: Sequence[Measured]) -> list[tuple[Pick, ...]]:
+    """Return all combinations of the levels in `allowed`, with one level at most of each factor.
+
+    Where there are more than `MOST_COMBINATIONS`, only the best level of each factor is combined.
+    """
+    levels = _levels_by_factor(allowed)
+    if math.prod(len(picks) + 1 for picks in levels.values()) > MOST_COMBINATIONS:
+        best = {v.name for v in best_levels([m.verdict for m in allowed])}
+        top = {label(m.contrast.levels) for m in allowed if m.verdict.name in best}
+        levels = {name: [p for p in picks if label([p]) in top] for name, picks in levels.items()}
+    every = itertools.product(*([None, *picks] for picks in levels.values()))
+    return [tuple(filter(None, picks)) for picks in every if any(picks)]
+
+
+def _levels_by_factor(allowed: Sequence[Measured]) -> dict[str, list[Pick]]:
+    """Return the levels of each factor that some allowed change holds, each value once."""
+    found: dict[str, list[Pick]] = {}
+    for factor, level in (pick for m in allowed for pick in m.contrast.levels):
+        picks = found.setdefault(factor.name, [])
+        if not any(level.value == other.value for _, other in picks):
+            picks.append((factor, level))
+    return found
+
+
+def _is_too_big(names: frozenset[str], known: Collection[frozenset[str]], too_big: Sequence[frozenset[str]]) -> bool:
+    """Return whether a part of a combination ran out of memory, and no larger part was measured that holds it."""
+    measured = [one for one in known if one <= names]
+    return any(part <= names and not any(part < one for one in measured) for part in too_big)
+
+
 def _expected(
-    picks: Sequence[Pick], known: Mapping[frozenset[str], Known], beside: Mapping[frozenset[str], Known]
-) -> Known | None:
+    picks: Sequence[Pick],
+    known: Mapping[frozenset[str], MeasuredGain],
+    conditional: Mapping[frozenset[str], MeasuredGain],
+) -> MeasuredGain | None:
     """Return the sum of the largest parts that were measured together; None if they do not cover all of `picks`."""
     rest, gain, memory, later = names_of(picks), 0.0, 0.0, 0.0
     met = {key for _, level in picks for key in level.changes}
     conditions = {names_of([pick]): pick[1].held_constant.keys() for pick in picks}
     for part in sorted(known, key=lambda part: -len(part)):
         if part <= rest:
-            given = conditions.get(part, ())
-            found = beside[part] if given and part in beside and met >= {*given} else known[part]
-            met |= {*given}  # a condition that came with one level is there for the next
+            held = conditions.get(part, ())
+            found = conditional[part] if held and part in conditional and met >= {*held} else known[part]
+            met |= {*held}  # a condition that came with one level is there for the next
             gain, memory, later = gain + found.gain, memory + found.memory, later + found.later
             rest = rest - part
-    return None if rest else Known(gain=gain, memory=memory, later=later)
+    return None if rest else MeasuredGain(gain=gain, memory=memory, later=later)
 
 
-def _all_known(measured: Sequence[Measured]) -> dict[frozenset[str], Known]:
+def _measured_gains(measured: Sequence[Measured]) -> dict[frozenset[str], MeasuredGain]:
     """Return the measured gains and costs, by the names of the levels."""
-    return {names_of(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect}
+    return {
+        names_of(m.contrast.levels): _measured_gain(m.record, m.verdict)
+        for m in measured
+        if m.record and m.verdict.effect
+    }
 
 
-def _known(record: ComparisonRecord, verdict: Verdict) -> Known:
+def _measured_gain(record: ComparisonRecord, verdict: Verdict) -> MeasuredGain:
     before, after = (t.memory.peak or 0 for t in (record.baseline, record.treatment))
-    return Known(gain=verdict.effect.mean, memory=after - before, later=later_start(record))
+    return MeasuredGain(gain=verdict.effect.mean, memory=after - before, later=later_start(record))
 
 
 def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -> list[frozenset[str]]:
@@ -144,10 +163,10 @@ def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -
 
 
 def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
-    """Return the first of the ranking and its rivals, which are within `REACH` and no subset of one ranked before."""
+    """Return the first of the ranking and its rivals: within `RIVAL_MARGIN`, and no subset of one ranked before."""
     taken: list[Candidate] = []
     for candidate in ranking:
-        near = candidate.gain >= ranking[0].gain - REACH
+        near = candidate.gain >= ranking[0].gain - RIVAL_MARGIN
         if near and len(taken) < FINALISTS and not any(candidate.names < other.names for other in taken):
             taken.append(candidate)
     return taken

@@ -113,8 +113,8 @@ def _not_taken(choice: Choice) -> list[str]:
     named = choice.chosen.verdict.overrides if choice.chosen else {}
     others = [one for one in decision_of(choice).refused if not one.verdict.overrides.items() <= named.items()]
     lines = [f"- supported, but not taken: {_in_brief(one.verdict)}: {refusal(one)}" for one in others]
-    told = [one.verdict.shown for one in others]
-    rest = [one for one in choice.left_out if not any(one == name or one.startswith(f"{name} (") for name in told)]
+    refused = [one.verdict.shown for one in others]
+    rest = [one for one in choice.left_out if not any(one == name or one.startswith(f"{name} (") for name in refused)]
     names = [*map(escape, rest)]
     without = changes_left_out(names) if choice.adopted else f"not confirmed or not paying either: {', '.join(names)}"
     return [f"- {without}"] * bool(rest) + lines

@@ -30,10 +30,10 @@ class JobTime:
         return math.log(self.seconds / ((self.seconds - self.start) * math.exp(-of_steps) + start))
 
     def break_even(self, gain: float, later: float, other_later: float) -> float:
-        """Return the ratio by which steps must be faster so that a job ends as soon as another; infinite if none is.
+        """Return how many times as fast the steps of a challenger must be so that its job ends as soon as another one.
 
-        The other one is shorter than the run's own by `gain`, a log-ratio, with a start that is `later`; the start of
-        the one asked about is `other_later`.
+        The other job is shorter than the run's own by `gain`, a log-ratio, and starts `later` by these seconds. The
+        challenger starts `other_later`. Infinite if no speed makes up for that.
         """
         whole = self.seconds * math.exp(-gain)
         steps, allowed = (whole - max(0.0, self.start + one) for one in (later, other_later))

@@ -20,7 +20,7 @@ PATCH = "changes.patch"
 
 
 def to_patch(made: Sequence[Mapping[str, Any]], command: Command) -> dict[Path, list[Mapping[str, Any]]]:
-    """Return those of these changes that are keywords of a call in the command's own code, by file.
+    """Return the changes that are keywords of a call in the command's own code, by file.
 
     `made` are changes as a trial tells them (`slowstep_probe.changing.wanted.Made`).
     """
@@ -43,7 +43,7 @@ def patch(by_file: Mapping[Path, Sequence[Mapping[str, Any]]], command: Command)
 
 
 def by_hand(by_file: Mapping[Path, Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
-    """Return those of these changes that the patch lacks: their call is not found, or its text does not tell enough.
+    """Return the changes that the patch lacks: their call is not found, or its text does not tell enough.
 
     The changes in a file where a secret stands beside a change are not in the patch, either.
     """

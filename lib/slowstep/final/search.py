@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from slowstep.factors import Contrast, combine, label
 from slowstep.final.combinations import FINALISTS, Candidate, Pick, finalists, names_of, with_conditions
 from slowstep.final.job import NOT_SOONER, ends_sooner, job_of
 from slowstep.final.own_words import shown_as
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.needed import CONFIRMATION
+from slowstep.investigation.record_specs import CONFIRMATION
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import later_start
 from slowstep.judgement.verdict import Outcome, Verdict
@@ -25,42 +25,65 @@ CONFIRMED = "final"
 """The name of the comparison family that confirms."""
 
 
-Failed = tuple[Measured, str]
-"""A combination that was not confirmed, or with which the job does not end sooner, and the same in words."""
+@dataclass(frozen=True, kw_only=True)
+class Rejected:
+    """A combination that was not confirmed, or with which the job does not end sooner."""
+
+    measured: Measured
+    text: str
+    """The combination and the reason, in words."""
 
 
-def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) -> tuple[Measured | None, list[Failed]]:
-    """Return the finalist that beats the others, confirmed, and the combinations that were not.
+@dataclass(frozen=True, kw_only=True)
+class Winner:
+    """What the search among combinations found."""
 
-    The job must end sooner with it. If none is confirmed, it is the first that was not; None if there is none.
-    """
-    failed: list[Failed] = []
+    chosen: Measured | None
+    """The combination that beats the others and was confirmed. Else the first that was not; None if there is none."""
+    rejected: list[Rejected]
+    head_to_heads: list[Measured]
+    """The head-to-head comparisons that led to it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduced:
+    """A combination from which changes were left out."""
+
+    chosen: Measured
+    dropped: list[str] = field(default_factory=list)
+    """The changes that were left out, by their labels."""
+    unshown: list[str] = field(default_factory=list)
+    """The labels of changes that may be redundant: noise or want of time left open whether they are."""
+
+
+def find_winner(lab: Lab, ranking: list[Candidate]) -> Winner:
+    """Return the finalist that beats the others and is confirmed, and with which the job ends sooner."""
+    rejected, head_to_heads = list[Rejected](), list[Measured]()
     for _ in range(FINALISTS):
         if not ranking:
             break
-        met: list[Measured] = []
-        champion = head_to_head(lab, ranking, met)
+        champion, compared = head_to_head(lab, ranking)
         chosen = confirmed(lab, champion)
-        if failed and chosen.verdict.untried:
+        if rejected and chosen.verdict.untried:
             break  # what was found is decided by records alone, so that a report decides as the measuring did
-        head_to_heads += met
+        head_to_heads += compared
         faster = chosen.verdict.outcome is Outcome.SUPPORTED
         if faster and ends_sooner(lab, chosen):
-            return chosen, failed
+            return Winner(chosen=chosen, rejected=rejected, head_to_heads=head_to_heads)
         why = NOT_SOONER if faster else chosen.verdict.reason
-        failed.append((chosen, f"{shown_as(chosen, label(champion))} ({why})"))
+        rejected.append(Rejected(measured=chosen, text=f"{shown_as(chosen, label(champion))} ({why})"))
         ranking = [c for c in ranking if not names_of(champion) <= c.names]
-    unconfirmed = (one for one, _ in failed if one.verdict.outcome is not Outcome.SUPPORTED)
-    return next(unconfirmed, None), failed
+    unconfirmed = (one.measured for one in rejected if one.measured.verdict.outcome is not Outcome.SUPPORTED)
+    return Winner(chosen=next(unconfirmed, None), rejected=rejected, head_to_heads=head_to_heads)
 
 
-def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Measured]) -> tuple[Pick, ...]:
-    """Return the first of the ranking, unless another finalist is faster in a head-to-head comparison.
+def head_to_head(lab: Lab, ranking: Sequence[Candidate]) -> tuple[tuple[Pick, ...], list[Measured]]:
+    """Return the first of the ranking, unless another finalist is faster, and the head-to-head comparisons of them.
 
-    If that one starts later, it must be faster by so much that the job ends sooner.
+    If the other one starts later, it must be faster by so much that the job ends sooner.
     """
     champion, *challengers = finalists(ranking)
-    job = job_of(lab)
+    job, compared = job_of(lab), list[Measured]()
     for challenger in challengers:
         one, other = (combine(lab.settings, with_conditions(c.picks), lab.machine) for c in (champion, challenger))
         if one.treatment.settings == other.treatment.settings:
@@ -68,20 +91,19 @@ def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Mea
         contrast = Contrast(levels=other.levels, against=one.levels, baseline=one.treatment, treatment=other.treatment)
         found = lab.compare(contrast, f"{label(challenger.picks)} against {label(champion.picks)}")
         both_named = replace(found.verdict, lines=[])  # a program's lines would name the challenger alone
-        head_to_heads.append(replace(found, verdict=both_named))
-        told = found.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
+        compared.append(replace(found, verdict=both_named))
+        decided = found.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
         least = job.break_even(champion.gain, champion.later, challenger.later) if job else 1.0
-        if told and found.verdict.effect and found.verdict.effect.low > least:
+        if decided and found.verdict.effect and found.verdict.effect.low > least:
             champion = challenger
-    return champion.picks
+    return champion.picks, compared
 
 
-def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str], list[str]]:
-    """Return the combination without redundant changes, these by their labels, and those that may be some.
+def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) -> Reduced:
+    """Return the combination without redundant changes: those that bring nothing beside the others.
 
     Of two that do the same, one stays. They are left out one after another, the smallest gain first. Each that goes may
-    be missed a little, so in the end the whole must not beat what remains. Of those that may be redundant, noise or
-    want of time left open whether they are.
+    be missed a little, so in the end the whole must not beat what remains.
     """
     levels = chosen.contrast.levels
     kept, dropped, unshown = list(levels), list[Pick](), list[str]()
@@ -93,32 +115,33 @@ def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) ->
         elif found is not None and found.outcome is not Outcome.SUPPORTED:
             unshown.append(label([pick]))
     if not dropped or (len(dropped) > 1 and missed(lab, levels, dropped)):
-        return chosen, [], unshown
+        return Reduced(chosen=chosen, unshown=unshown)
     smaller = confirmed(lab, kept)
     if smaller.verdict.outcome is not Outcome.SUPPORTED or not ends_sooner(lab, smaller):
-        return chosen, [], unshown
-    return smaller, [label([pick]) for pick in dropped], unshown if len(kept) > 1 else []
+        return Reduced(chosen=chosen, unshown=unshown)
+    labels = [label([pick]) for pick in dropped]
+    return Reduced(chosen=smaller, dropped=labels, unshown=unshown if len(kept) > 1 else [])
 
 
-def without_late(lab: Lab, chosen: Measured, ranking: Sequence[Candidate]) -> tuple[Measured, list[str]]:
-    """Return the combination without changes that delay the job's start by more than they save, and these by labels.
+def without_late(lab: Lab, chosen: Measured, ranking: Sequence[Candidate]) -> Reduced:
+    """Return the combination without changes that delay the job's start by more than they save.
 
     A part of the combination is expected to end sooner then. It is measured against the baseline as the whole was, and
     taken if its job is the shorter one. A delay below the minimum effect, as a part of the job, is not looked at.
     """
     job = job_of(lab)
     if job is None or chosen.verdict.outcome is not Outcome.SUPPORTED:
-        return chosen, []
+        return Reduced(chosen=chosen)
     names, later = names_of(chosen.contrast.levels), later_start(chosen.record)
     gain = job.gain(chosen.verdict.effect.mean, later)
     least = lab.settings.budget.minimum_effect * job.seconds * math.exp(-gain)
     parts = [c for c in ranking if c.names < names and c.gain > gain and later - c.later > least]
     if not parts:
-        return chosen, []
+        return Reduced(chosen=chosen)
     smaller = confirmed(lab, parts[0].picks)
     if smaller.verdict.outcome is not Outcome.SUPPORTED or not ends_sooner(lab, smaller, than=chosen):
-        return chosen, []
-    return smaller, sorted(names - parts[0].names)
+        return Reduced(chosen=chosen)
+    return Reduced(chosen=smaller, dropped=sorted(names - parts[0].names))
 
 
 def may_be_redundant(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:

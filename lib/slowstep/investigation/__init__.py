@@ -1,4 +1,4 @@
-"""An investigation: the evidence in its records, what is still needed, and the lab that notebooks hold."""
+"""An investigation: the evidence in its records, the specs of these, and the lab that notebooks hold."""
 
 from slowstep.investigation.evidence import Evidence, NotMeasured, Unmeasurable
 from slowstep.investigation.lab import Lab

@@ -17,10 +17,10 @@ from slowstep.records import Status
 FACTOR = "per_device_train_batch_size"
 FAMILY = "batch size"
 
-SIZES = 8
+EXPECTED_SIZES = 8
 """The number of sizes that a search seldom exceeds. Each is measured as one of so many comparisons."""
 
-CLOSE = 1.25
+CLOSE_RATIO = 1.25
 """The ratio of two sizes at which the search between them ends."""
 
 
@@ -60,13 +60,13 @@ def _next(fits: int, beyond: int | None) -> int | None:
     if beyond is None:
         return 2 * fits
     middle = (fits + beyond) // 2
-    return None if middle in (fits, beyond) or beyond / fits <= CLOSE else middle
+    return None if middle in (fits, beyond) or beyond / fits <= CLOSE_RATIO else middle
 
 
 def _measure(lab: Lab, value: int) -> BatchSize:
     factor = CATALOGUE[FACTOR]
     contrast = combine(lab.settings, [(factor, factor.level(value, lab.settings.run))], lab.machine)
-    measured = lab.compare(contrast, contrast.name, comparisons=SIZES, combines=False)
+    measured = lab.compare(contrast, contrast.name, comparisons=EXPECTED_SIZES, combines=False)
     verdict = measured.verdict
     effect = verdict.effect if verdict.outcome is not Outcome.NOT_TESTABLE else None
     return BatchSize(

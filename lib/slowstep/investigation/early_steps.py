@@ -43,9 +43,9 @@ class EarlySteps:
         found = courses(self._steps, self._settings.budget.minimum_effect, epoch, times)
         if why_epochs_end(self._settings.run, self._noise.baseline.observed):
             found = [replace(one, beyond_epoch=0) for one in found]
-        read = self._read[0]
-        waits = read.phase if read and read.matters else None
-        return [one for one in found if waits not in one.phase.split(" and ")]
+        first_reads, _ = self._as_in_job
+        reading = first_reads.phase if first_reads and first_reads.matters else None
+        return [one for one in found if reading not in one.phase.split(" and ")]
 
     @property
     def change_pace(self) -> bool:
@@ -55,18 +55,19 @@ class EarlySteps:
     @cached_property
     def stall_samples(self) -> float:
         """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
-        apart = timeline(self._read[1]).spacing(MAY_STALL, self._settings.budget.minimum_effect / 2)
+        _, steps = self._as_in_job
+        apart = timeline(steps).spacing(MAY_STALL, self._settings.budget.minimum_effect / 2)
         return apart * samples_per_step(self._noise.blocks) if apart > 1 else 0.0
 
     @cached_property
-    def _read(self) -> tuple[FirstReads | None, Sequence[Steps]]:
+    def _as_in_job(self) -> tuple[FirstReads | None, Sequence[Steps]]:
         """The wait for files that some steps read from disk, and the steps that wait as the job's do.
 
         The wait is None if no steps waited longer for that.
         """
-        return as_in_job(self._steps, self.of_job)
+        return as_in_job(self._steps, self.with_job)
 
-    def of_job(self, found: FirstReads) -> FirstReads:
+    def with_job(self, found: FirstReads) -> FirstReads:
         """Return a wait for files with what is known of the job: the bytes of an epoch, the memory, and its epochs."""
         samples, job = self._settings.job.samples or samples_of_epoch(self._noise), self._settings.job
         return replace(

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan_all, touched_by
-from slowstep.investigation import needed
+from slowstep.investigation import record_specs
 from slowstep.investigation.early_steps import EarlySteps
-from slowstep.investigation.needed import Needed, Pacing
 from slowstep.investigation.peaks import Peaks
+from slowstep.investigation.record_specs import Pacing, RecordSpec
 from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import log_ratios, result_of
@@ -29,7 +29,7 @@ from slowstep.judgement.drift import Drift, drift
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.later_epochs import epochs_end_since
-from slowstep.judgement.missed import KnownOfRun
+from slowstep.judgement.missed import RunContext
 from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, project, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
@@ -109,71 +109,77 @@ class Evidence:
 
     # -- records --
 
-    def read(self, what: Needed[T]) -> T | None:
+    def read(self, spec: RecordSpec[T]) -> T | None:
         """Return a record; None if it was not measured."""
-        name = what.key(self.environment)
-        if self.concluded is not None and f"{what.folder}/{name}" not in self.concluded.records:
+        name = spec.key(self.environment)
+        if self.concluded is not None and f"{spec.folder}/{name}" not in self.concluded.records:
             return None
-        return self.store.read(what.record_type, what.folder, name)
+        return self.store.read(spec.record_type, spec.folder, name)
 
-    def have(self, what: Needed[T]) -> T:
+    def require(self, spec: RecordSpec[T]) -> T:
         """Return a record; NotMeasured if there is none."""
-        found = self.read(what)
+        found = self.read(spec)
         if found is None:
-            raise NotMeasured(f"{what.title} was not measured in {self.folder.name}; measure it where the run trains")
+            raise NotMeasured(f"{spec.title} was not measured in {self.folder.name}; measure it where the run trains")
         return found
 
-    def missing_of_baseline(self) -> Iterator[Needed[Any]]:
-        """Yield the records that the baseline still needs, one by one. The next need may depend on the last record."""
-        for what in (self._noise, self._observation, self._events, self._profile, self._peaks.need):
-            if (one := what()) is not None and self.read(one) is None:
-                yield one
-        yield from (one for one in self._peaks.needs_of_tried(self.noise).values() if self.read(one) is None)
+    def missing_of_baseline(self) -> Iterator[RecordSpec[Any]]:
+        """Yield the records that the baseline still needs, one by one. The next one may depend on the last record."""
+        for spec_of in (
+            self._noise_spec,
+            self._observation_spec,
+            self._events_spec,
+            self._baseline_profile_spec,
+            self._peaks.spec,
+        ):
+            if (spec := spec_of()) is not None and self.read(spec) is None:
+                yield spec
+        yield from (spec for spec in self._peaks.specs_of_tried(self.noise).values() if self.read(spec) is None)
 
-    def _noise(self) -> Needed[ComparisonRecord]:
-        return needed.noise(self.settings, self.arm)
+    def _noise_spec(self) -> RecordSpec[ComparisonRecord]:
+        return record_specs.noise(self.settings, self.arm)
 
-    def _observation(self) -> Needed[ObservationRecord] | None:
+    def _observation_spec(self) -> RecordSpec[ObservationRecord] | None:
         if not self.noise.pairs:
             return None
         wanted = steps_to_see(self.settings.budget.rarest_stall)
         known = timeline(self.noise.steps).evidence.steps
         # a few of the steps that are known are no help: those observed may be the same ones, seen again
-        return needed.observation(self.settings, self.arm, wanted if known < wanted else 0)
+        return record_specs.observation(self.settings, self.arm, wanted if known < wanted else 0)
 
-    def _events(self) -> Needed[EventRecord] | None:
-        return needed.events(self.arm) if self.noise.pairs else None
+    def _events_spec(self) -> RecordSpec[EventRecord] | None:
+        return record_specs.events(self.arm) if self.noise.pairs else None
 
-    def _profile(self) -> Needed[ProfileRecord] | None:
-        return self.profile_of(self.arm) if self.noise.pairs else None
+    def _baseline_profile_spec(self) -> RecordSpec[ProfileRecord] | None:
+        return self.profile_spec(self.arm) if self.noise.pairs else None
 
-    def profile_of(self, arm: Arm) -> Needed[ProfileRecord]:
-        """Return the need of a profile of `arm`: of later steps where those of the baseline grow longer.
+    def profile_spec(self, arm: Arm) -> RecordSpec[ProfileRecord]:
+        """Return the spec of a profile of `arm`: of later steps where those of the baseline grow longer.
 
         A profile of earlier steps that was measured before that was known serves as well.
         """
-        first = needed.profile(arm, self.folder / "traces")
+        first = record_specs.profile(arm, self.folder / "traces")
         if arm != self.arm or not any(one.grows for one in self._early.courses):
             return first
-        late = needed.profile(arm, self.folder / "traces", round(2 / 3 * self._early.last_position))
+        late = record_specs.profile(arm, self.folder / "traces", round(2 / 3 * self._early.last_position))
         return first if self.read(late) is None and self.read(first) is not None else late
 
     @property
     def noise(self) -> ComparisonRecord:
         """The A/A comparison: the baseline against other launches of itself."""
-        return self.have(self._noise())
+        return self.require(self._noise_spec())
 
     @property
     def observation(self) -> ObservationRecord | None:
         """The baseline trained by itself, to meet stalls as rare as the budget asks for."""
-        what = self._observation()
-        return what and self.have(what)
+        spec = self._observation_spec()
+        return spec and self.require(spec)
 
     @property
     def events(self) -> EventRecord:
         """The periodic events of the baseline: what saving and evaluating cost."""
-        what = self._events()
-        return self.have(what) if what else EventRecord(seconds={})
+        spec = self._events_spec()
+        return self.require(spec) if spec else EventRecord(seconds={})
 
     @property
     def peak(self) -> Peak | None:
@@ -199,10 +205,10 @@ class Evidence:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         record, steps = self.noise, self._steps()
         every = [one for of_record in steps.values() for one in of_record]
-        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._early.of_job)
+        facts = baseline_facts(record, every, self.settings.budget.rarest_stall, self._early.with_job)
         if facts is None:
             raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
-        profile, observed = self.have(self._profile()), self.observation
+        profile, observed = self.require(self._baseline_profile_spec()), self.observation
         alone = events_alone(self.settings, facts.blocks, self.events)
         facts = replace(
             facts,
@@ -235,7 +241,7 @@ class Evidence:
 
     def _drift(self, steps: Mapping[str, Sequence[Steps]]) -> Drift:
         """Return how far the speed of the baseline at other moments lay from that of the A/A comparison."""
-        own = f"comparisons/{self._noise().key(self.environment)}"
+        own = f"comparisons/{self._noise_spec().key(self.environment)}"
         return drift(self.noise.steps, [launches for record, launches in steps.items() if record != own])
 
     def _unprojected(self, facts: RunFacts) -> str:
@@ -273,15 +279,14 @@ class Evidence:
         return self._job(self.baseline.facts, self.settings)
 
     def _job(self, facts: RunFacts, settings: Settings, change: ComparisonRecord | None = None) -> Projection | None:
-        """Return the job of `settings`. The stalls that blocks missed count before a change and after it alike.
+        """Return the job of `settings`; None where the A/A comparison does not show the job's seconds.
 
-        A change that removes them shows that in its pairs, as far as these met any. None where the seconds of the
-        comparison with itself are not the job's.
+        Stalls that the blocks missed count before a change and after it alike. A change that removes stalls shows that
+        in its pairs, as far as these met any.
         """
         if unlike_the_job(facts):
             return None
-        stalls = facts.stalls_beyond_blocks, facts.stalls_at_most
-        return project(settings, self.noise, self.events, change, *stalls, facts.drift)
+        return project(settings, self.noise, self.events, change, facts.stall_factors, facts.drift)
 
     @property
     def stall_samples(self) -> float:
@@ -307,7 +312,7 @@ class Evidence:
 
     @cached_property
     def launches_weigh(self) -> bool:
-        """True if one launch would weigh in an interval beside what the pairs of the A/A comparison scatter."""
+        """True if the offset of one launch would widen an interval noticeably, given how the A/A pairs scatter."""
         pairs = self.noise.pairs
         return launches_weigh(log_ratios(pairs), [0] * len(pairs), StopRule.launch_share)
 
@@ -330,7 +335,7 @@ class Evidence:
     def remaining(self, change: Measured) -> Remaining | None:
         """Return what a measured change still loses; None where no profile of the changed run tells that."""
         arm, record = change.contrast.treatment, change.record
-        profile = self.read(self.profile_of(arm))
+        profile = self.read(self.profile_spec(arm))
         if not (record and record.pairs and change.verdict.effect and profile) or profile.failed:
             return None
         peak = self._peaks.flops_of_change(change, self.baseline.facts)
@@ -357,10 +362,10 @@ class Evidence:
 
     # -- hypotheses --
 
-    def comparison(
+    def comparison_spec(
         self, contrast: Contrast, title: str = "", comparisons: int = 1, purpose: str = ""
-    ) -> Needed[ComparisonRecord]:
-        """Return the need of a contrast's comparison."""
+    ) -> RecordSpec[ComparisonRecord]:
+        """Return the spec of a contrast's comparison."""
         name = title or contrast.name
         own = contrast.baseline.determinants() == self.arm.determinants()  # of another baseline no pace is known
         pacing = Pacing(
@@ -368,7 +373,7 @@ class Evidence:
             block_seconds=self.block_length.seconds if self.block_length else None,
             sample_seconds=self._sample_seconds if own else 0.0,
         )
-        return needed.contrast(self.settings, contrast, name, comparisons, purpose, pacing)
+        return record_specs.contrast(self.settings, contrast, name, comparisons, purpose, pacing)
 
     def prior(self, contrast: Contrast) -> Verdict:
         """Return what is known of a contrast before its trial."""
@@ -380,11 +385,11 @@ class Evidence:
         self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
     ) -> Measured:
         """Return the verdict on a contrast that was measured; NotMeasured if it was not."""
-        record = self.have(self.comparison(contrast, title, comparisons, purpose))
+        record = self.require(self.comparison_spec(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
-        known = KnownOfRun(stalls=self._stalling, noise=self.noise, reads=self.baseline.facts.first_reads)
-        verdict = judge(prior, contrast, record, least, device, known)
+        context = RunContext(stalls=self._stalling, noise=self.noise, reads=self.baseline.facts.first_reads)
+        verdict = judge(prior, contrast, record, least, device, context)
         passes = [one for one in self._early.courses if not (one.grows or one.once)]
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
@@ -401,7 +406,7 @@ class Evidence:
         if contrast.meaning is Meaning.DIAGNOSTIC:
             return None
         for one in self.ceilings:
-            if self.read(self.comparison(one)) is not None:
+            if self.read(self.comparison_spec(one)) is not None:
                 verdict = self.judged(one, self.prior(one)).verdict
                 if verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):
                     return verdict.effect

@@ -22,13 +22,13 @@ from slowstep.environment.own_code import judging_code
 from slowstep.factors import Arm, Contrast, comparison_families, comparison_family, plan_all
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
-from slowstep.investigation.needed import UNFINISHED, Needed
-from slowstep.investigation.order import by_promise, least_seconds_of
+from slowstep.investigation.order import least_seconds, most_promising_first
 from slowstep.investigation.permission import allowed_by, supported
+from slowstep.investigation.record_specs import UNFINISHED, RecordSpec
 from slowstep.investigation.results import AUDITED, Audited, Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.spending import Spending
 from slowstep.investigation.together import next_comparisons
-from slowstep.judgement.comparison import FEWEST_PAIRS, apart_from_itself, change
+from slowstep.judgement.comparison import FEWEST_PAIRS, aa_offset, change
 from slowstep.judgement.judge import before_trial
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, span
@@ -48,7 +48,7 @@ PLAN = "plan"
 Watch = Callable[[Progress], None]
 """A function that is told the progress of a comparison."""
 
-LATE_PROFILE = 3
+LATE_PROFILE_FACTOR = 3
 """The multiple of the seconds kept for the profile that it may take where the minutes are over. Where a busy machine
 has used them up, a launch lasts longer than the first one did."""
 
@@ -62,6 +62,7 @@ class Lab(Shown):
         evidence: Evidence,
         measurer: Measurer | None,
         notebook: str = "",
+        *,
         watch: Watch = lambda progress: None,
         describe: Callable[[], None] = lambda: None,
         shared: bool = False,
@@ -84,56 +85,56 @@ class Lab(Shown):
 
     # -- records --
 
-    def have(self, what: Needed[T]) -> T | None:
+    def read_or_measure(self, spec: RecordSpec[T]) -> T | None:
         """Return a record; one that is missing is measured and kept. NotMeasured if there is no measurer.
 
         None if the measurer can't measure it now.
         """
-        found = self.evidence.read(what)
+        found = self.evidence.read(spec)
         if found is None and self.measurer is None:
-            return self.evidence.have(what)
+            return self.evidence.require(spec)
         if found is None:
-            what = self._going_on(what)
-            found = what.measure(self.measurer, self._teller(what))
+            spec = self._going_on(spec)
+            found = spec.measure(self.measurer, self._progress_callback(spec))
             if found is not None:
-                self._keep(what, found)
+                self._keep(spec, found)
         return found
 
-    def _going_on(self, what: Needed[T]) -> Needed[T]:
-        """Return a need that goes on from what fewer minutes left undecided; on a cluster, as it is: nodes differ."""
+    def _going_on(self, spec: RecordSpec[T]) -> RecordSpec[T]:
+        """Return a spec that goes on from what fewer minutes left undecided; on a cluster, as it is: nodes differ."""
         on_cluster = self.settings.measure.slurm is not None
-        return what if on_cluster else what.going_on(self.evidence.store, self.evidence.environment)
+        return spec if on_cluster else spec.going_on(self.evidence.store, self.evidence.environment)
 
-    def _keep(self, what: Needed[Any], found: Any) -> None:
+    def _keep(self, spec: RecordSpec[Any], found: Any) -> None:
         """Write a record, with the environment that it was measured in."""
         if any(field.name == "environment" for field in fields(found)):
             found = replace(found, environment=self.evidence.environment)
-        key = what.key(self.evidence.environment)
+        key = spec.key(self.evidence.environment)
         self._describe()
-        self.evidence.store.write(found, what.folder, key, about={"name": what.title})
-        if what.pairs_before:
+        self.evidence.store.write(found, spec.folder, key, about={"name": spec.title})
+        if spec.pairs_before:
             self.evidence.store.drop(UNFINISHED, key)
 
-    def _teller(self, what: Needed[Any]) -> Callable[[Sequence[Pair]], None]:
+    def _progress_callback(self, spec: RecordSpec[Any]) -> Callable[[Sequence[Pair]], None]:
         began = time.monotonic()
 
-        def tell(pairs: Sequence[Pair]) -> None:
-            known = what.pairs_before
-            new, most = len(pairs) - known, what.max_pairs - known
+        def report(pairs: Sequence[Pair]) -> None:
+            known = spec.pairs_before
+            new, most = len(pairs) - known, spec.max_pairs - known
             left = self._most_left(new, most, time.monotonic() - began) if new > 0 else None
             progress = Progress(
                 notebook=self.notebook,
-                comparison=what.title,
+                comparison=spec.title,
                 pair=len(pairs),
-                of=what.max_pairs,
+                of=spec.max_pairs,
                 estimate=span(change(pairs)) if len(pairs) >= FEWEST_PAIRS else "",
                 began=began,
                 remaining=left,
             )
             self._watch(progress)
 
-        tell([])
-        return tell
+        report([])
+        return report
 
     def _most_left(self, pairs: int, most: int, elapsed: float) -> float:
         """Return the most seconds that a comparison still takes: at its deadline it ends as soon as it may."""
@@ -146,20 +147,20 @@ class Lab(Shown):
     def baseline(self) -> Baseline:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         if self.measurer is not None:
-            for what in self.evidence.missing_of_baseline():
-                self.measurer.deadline = time.monotonic() + self._left_for(what)
-                self.have(what)
+            for spec in self.evidence.missing_of_baseline():
+                self.measurer.deadline = time.monotonic() + self._left_for(spec)
+                self.read_or_measure(spec)
         return self.evidence.baseline
 
-    def _left_for(self, what: Needed[Any]) -> float:
+    def _left_for(self, spec: RecordSpec[Any]) -> float:
         """Return the seconds that a record of the baseline may take.
 
         The profile has its own in any case: without lines an answer is worth little, however long the rest took.
         """
-        left = self.spending.left(minutes.OF_BASELINE)
-        if what.record_type is ObservationRecord:
+        left = self.spending.left(minutes.BASELINE_PART)
+        if spec.record_type is ObservationRecord:
             return left - self._for_first_profile
-        return max(left, LATE_PROFILE * self._for_first_profile) if what.record_type is ProfileRecord else left
+        return max(left, LATE_PROFILE_FACTOR * self._for_first_profile) if spec.record_type is ProfileRecord else left
 
     @property
     def _launch_seconds(self) -> float:
@@ -184,7 +185,7 @@ class Lab(Shown):
 
     def profile(self, arm: Arm) -> ProfileRecord:
         """Return the profile of `arm`, which shows where its time goes. The profiled trial is never judged."""
-        return self.have(self.evidence.profile_of(arm))
+        return self.read_or_measure(self.evidence.profile_spec(arm))
 
     @property
     def suspects(self) -> list[Suspect]:
@@ -209,7 +210,7 @@ class Lab(Shown):
     def rank(self) -> list[Verdict]:
         """Return what is known of every listed level before its trial, most promising first."""
         contrasts = {c.name: c for c in plan_all(self.settings, self.machine)}
-        return [self._known.prior(c) for c in by_promise(list(contrasts.values()), self._known)]
+        return [self._known.prior(c) for c in most_promising_first(list(contrasts.values()), self._known)]
 
     def test(self, section: str) -> list[Verdict]:
         """Return the verdicts on all levels that a section of the file lists, by bound or by trial.
@@ -227,7 +228,7 @@ class Lab(Shown):
         """
         self._measure_ceilings(contrasts)
         found, many = [], len(contrasts) + self._others(name, [c.name for c in contrasts])
-        for contrast in by_promise(contrasts, self._known):
+        for contrast in most_promising_first(contrasts, self._known):
             prior = self.evidence.prior(contrast)
             known = self._was_measured(contrast, purpose)
             unknown = self.measurer is None and not known
@@ -250,13 +251,13 @@ class Lab(Shown):
         return self._is_time_for(contrast, left)
 
     def _is_time_for(self, contrast: Contrast, left: float) -> bool:
-        """Return whether a hypothesis may be begun: if what it takes at least is left, but for `OVERTIME`.
+        """Return whether a hypothesis may be begun: the least seconds that it takes are left, or nearly (`OVERTIME`).
 
         The first one is begun in any case.
         """
         if left <= 0 or math.isinf(left) or not self._judged:
             return left > 0
-        return least_seconds_of(contrast, self._known) <= left + OVERTIME * 60 * (self.settings.budget.minutes or 0.0)
+        return least_seconds(contrast, self._known) <= left + OVERTIME * 60 * (self.settings.budget.minutes or 0.0)
 
     def _needs_no_trial(self, contrast: Contrast, prior: Verdict, measured: bool) -> bool:
         """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it.
@@ -343,7 +344,7 @@ class Lab(Shown):
         return said.verdicts if said and (said.arm, said.environment) == own else []
 
     def cells(self, family: str, *factors: str) -> list[Measured]:
-        """Return the part of a comparison family that changes nothing but `factors`: the cells of their matrix."""
+        """Return what was measured of a comparison family and changes `factors` alone: the cells of their matrix."""
         wanted = set(factors)
         return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
 
@@ -363,7 +364,7 @@ class Lab(Shown):
             minimum_effect=self.settings.budget.minimum_effect,
             decision=decision,
             noise=self.baseline.noise,
-            apart=apart_from_itself(self.baseline.record),
+            apart=aa_offset(self.baseline.record),
             fails=self.baseline.fails,
             unprojected=self.baseline.unprojected,
             unprofiled=self.baseline.unprofiled,
@@ -392,7 +393,7 @@ class Lab(Shown):
                 continue
             if self._is_time_for(ceiling, left := self.spending.left(self.for_hypotheses)):
                 self.measurer.deadline = time.monotonic() + left
-                self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
+                self.read_or_measure(self.evidence.comparison_spec(ceiling, comparisons=len(contrasts)))
 
     def _measure(
         self,
@@ -406,23 +407,24 @@ class Lab(Shown):
         """Measure a contrast, if it is not measured yet, in a part of the minutes, and return its verdict."""
         if self.measurer is not None:
             self.measurer.deadline = time.monotonic() + self.spending.left(part)
-        if self.have(self._known.comparison(contrast, title, comparisons, purpose)) is None:
+        if self.read_or_measure(self._known.comparison_spec(contrast, title, comparisons, purpose)) is None:
             return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
 
     def _measure_together(self, asked: Sequence[tuple[Contrast, int]]) -> None:
         """Measure contrasts of one baseline in the same rounds; each is one of so many comparisons."""
-        wanted = [self._going_on(self._known.comparison(one, comparisons=comparisons)) for one, comparisons in asked]
-        if len(wanted) < 2:
+        specs = [self._known.comparison_spec(contrast, comparisons=comparisons) for contrast, comparisons in asked]
+        specs = [self._going_on(spec) for spec in specs]
+        if len(specs) < 2:
             for contrast, comparisons in asked:
                 prior = self.evidence.prior(contrast)
                 self._measure(contrast, prior, self.for_hypotheses, comparisons=comparisons)
             return
         self.measurer.deadline = time.monotonic() + self.spending.left(self.for_hypotheses)
-        tellers = [self._teller(what) for what in wanted]
-        requests = [what.request for what in wanted]
-        for i, record in self.measurer.compare_together(requests, lambda i, pairs: tellers[i](pairs)):
-            self._keep(wanted[i], record)
+        callbacks = [self._progress_callback(spec) for spec in specs]
+        requests = [spec.request for spec in specs]
+        for i, record in self.measurer.compare_together(requests, lambda i, pairs: callbacks[i](pairs)):
+            self._keep(specs[i], record)
 
     @property
     def for_hypotheses(self) -> float:
@@ -451,4 +453,4 @@ class Lab(Shown):
 
     def _was_measured(self, contrast: Contrast, purpose: str) -> bool:
         """Return whether a contrast has a record. If it has, the record counts and not the bound."""
-        return self.evidence.read(self.evidence.comparison(contrast, purpose=purpose)) is not None
+        return self.evidence.read(self.evidence.comparison_spec(contrast, purpose=purpose)) is not None

@@ -144,7 +144,7 @@ def open_lab(
 
     if known is None or known.environment.determinants == environment.determinants:
         describe()
-    return Lab(loaded, evidence, measurer, notebook, watch, describe, shared)
+    return Lab(loaded, evidence, measurer, notebook, watch=watch, describe=describe, shared=shared)
 
 
 def measurer_of(settings: Settings, folder: Path) -> Measurer:

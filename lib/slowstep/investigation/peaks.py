@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, plan_all
-from slowstep.investigation import needed
-from slowstep.investigation.needed import Needed
+from slowstep.investigation import record_specs
+from slowstep.investigation.record_specs import RecordSpec
 from slowstep.investigation.results import Measured
 from slowstep.judgement.devices import MARGIN, Peak, peak_of
 from slowstep.judgement.projection import devices
@@ -26,19 +26,21 @@ OF_ARITHMETIC = ("precision", "tf32", "weights", "double_precision")
 class Peaks:
     """The peaks of the device that a run trains on: by its data sheet if its name is known, else as they were measured.
 
-    `read` returns the record of a need; None if it was not measured.
+    `read` returns the record of a spec; None if it was not measured.
     """
 
-    def __init__(self, settings: Settings, machine: Machine, device: str, read: Callable[[Needed[Peak]], Peak | None]):
+    def __init__(
+        self, settings: Settings, machine: Machine, device: str, read: Callable[[RecordSpec[Peak]], Peak | None]
+    ):
         self._settings, self._machine, self._read = settings, machine, read
         self._data_sheet = peak_of(machine.gpu) if device == "cuda" else None
 
-    def need(self) -> Needed[Peak] | None:
-        """Return the need of the peak in the run's own arithmetic; None where a data sheet tells it."""
-        return None if self._data_sheet else needed.peak(computed_in(self._settings))
+    def spec(self) -> RecordSpec[Peak] | None:
+        """Return the spec of the peak in the run's own arithmetic; None where a data sheet tells it."""
+        return None if self._data_sheet else record_specs.peak(computed_in(self._settings))
 
-    def needs_of_tried(self, noise: ComparisonRecord) -> dict[str, Needed[Peak]]:
-        """Return the needs of the peaks in the precisions that are tried, by PyTorch's names of them.
+    def specs_of_tried(self, noise: ComparisonRecord) -> dict[str, RecordSpec[Peak]]:
+        """Return the specs of the peaks in the precisions that are tried, by PyTorch's names of them.
 
         They bound a run whose FLOPs are known.
         """
@@ -47,13 +49,13 @@ class Peaks:
             return {}
         every = plan_all(self._settings, self._machine)
         tried = [level.value for c in every if not c.untestable for f, level in c.levels if f is PRECISION]
-        return {DTYPES[value]: needed.peak(DTYPES[value]) for value in tried}
+        return {DTYPES[value]: record_specs.peak(DTYPES[value]) for value in tried}
 
     @property
     def own(self) -> Peak | None:
         """The peak in the run's own arithmetic; None if it was not measured."""
-        what = self.need()
-        return self._read(what) if what else self._data_sheet
+        spec = self.spec()
+        return self._read(spec) if spec else self._data_sheet
 
     def flops(self, trial: TrialRecord) -> float | None:
         """Return the FLOP/s that nothing exceeds on all devices of the run; None if that is not known."""
@@ -63,8 +65,8 @@ class Peaks:
         """Return the same in each precision that is tried, by PyTorch's name of it, as far as it was measured."""
         return {
             dtype: peak.most * devices(noise.baseline, self._settings.on_nodes)
-            for dtype, what in self.needs_of_tried(noise).items()
-            if (peak := self._read(what))
+            for dtype, spec in self.specs_of_tried(noise).items()
+            if (peak := self._read(spec))
         }
 
     def flops_of_change(self, change: Measured, facts: RunFacts) -> float | None:

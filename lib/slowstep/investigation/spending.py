@@ -42,8 +42,8 @@ class Spending:
         if limit is None or self._measurer is None:
             return math.inf
         arm, run = identity(evidence.arm.determinants()), evidence.run_identity
-        known = sum(minutes.took(evidence.store, section.notebook, arm, run) for section in SECTIONS)
-        spent = known - self._counted[0] + self._on_plan().seconds + minutes.drawing(evidence.store)
+        known = sum(minutes.spent_seconds(evidence.store, section.notebook, arm, run) for section in SECTIONS)
+        spent = known - self._counted[0] + self._on_plan().seconds + minutes.drawing_seconds(evidence.store)
         return 60 * limit * part - spent - self.elapsed()
 
     def keep_of_plan(self, began: float, before: tuple[float, int]) -> PlanRun:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 
 from slowstep.factors import Contrast
 from slowstep.investigation.evidence import Evidence
-from slowstep.investigation.order import by_promise, seconds_of
+from slowstep.investigation.order import most_promising_first, most_seconds
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import identity
 
-TOGETHER = 6
+MOST_TOGETHER = 6
 """The most comparisons of a round. A pair then takes 7/12 of what it takes alone, and 1/2 is the limit; each arm more
 takes memory, and puts the blocks of a pair further apart."""
 
@@ -21,15 +21,15 @@ Waiting = dict[str, tuple[Contrast, int]]
 def next_comparisons(
     waiting: Waiting, evidence: Evidence, needs_trial: Callable[[Contrast], bool], left: float, nodes: int = 1
 ) -> list[tuple[Contrast, int]]:
-    """Return the most promising contrast with what can share its rounds, and take them out of `waiting`.
+    """Return the most promising contrast with those that can share its rounds, and take them out of `waiting`.
 
-    What needs no trial is taken out, too. A factor of data loading waits for the cached-batch ceiling, which may refute
-    it. Only as many share the `left` seconds as could be measured one after the other: where time is short, the most
-    promising has it alone. There are as many rounds at the same time as `nodes`.
+    Contrasts that need no trial are taken out, too. A factor of data loading waits for the cached-batch ceiling, which
+    may refute it. Only as many contrasts are returned as could be measured one after the other in the `left` seconds:
+    where time is short, the most promising one is measured alone. Each of the `nodes` measures rounds of its own.
     """
     group: dict[str, tuple[Contrast, int]] = {}
     open_yet = set(waiting)
-    for promising in by_promise([contrast for contrast, _ in waiting.values()], evidence):
+    for promising in most_promising_first([contrast for contrast, _ in waiting.values()], evidence):
         contrast = _open_ceiling(promising, open_yet, evidence) or promising
         if contrast.name not in waiting:  # it is in the group already
             continue
@@ -44,11 +44,11 @@ def next_comparisons(
             alone
             or arm in group
             or base not in others
-            or (len(group) // nodes + 1) * seconds_of(contrast, evidence) > left
+            or (len(group) // nodes + 1) * most_seconds(contrast, evidence) > left
         ):
             continue
         group[arm] = waiting.pop(contrast.name)
-        if alone or len(group) == TOGETHER * nodes:
+        if alone or len(group) == MOST_TOGETHER * nodes:
             break
     return list(group.values())
 

@@ -19,27 +19,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowstep.judgement.comparison import FEWEST_PAIRS, LOOKS
-from slowstep.judgement.intervals import refuting_half
+from slowstep.judgement.intervals import refuting_half_width
 from slowstep.records import Pair
 
-FIRST = 1.0
+FIRST_BLOCK_SECONDS = 1.0
 """Seconds of a block while nothing is known of the noise."""
 
 LONG_BLOCKS = 10
-"""A block that waits for a rare stall takes at most this many times its usual seconds, or this many times `FIRST` if
-that is more."""
+"""A block that waits for a rare stall takes at most this many times its usual seconds, or this many times
+`FIRST_BLOCK_SECONDS` if that is more."""
 
-OF_MINUTES = 1 / 30
+PART_OF_MINUTES = 1 / 30
 """A block is prolonged to at most this part of an investigation's minutes: three pairs then take a fifth of them."""
 
-SHORTEST, LONGEST = 0.25, 4.0
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.25, 4.0
 """Seconds between which the length of a block is chosen. Where a turn costs more than that, a block may last as long as
 a turn."""
 
 LEAST_DRIFT = 0.25
 """The least share of the variance of d that is taken for drift: a few pairs may agree by luck."""
 
-REACHED = 0.9
+PART_TO_REFUTE = 0.9
 """The part of the minimum effect that half an interval must not exceed to refute: the mean is seldom exactly 0."""
 
 CANDIDATES = 24
@@ -64,8 +64,8 @@ def prolonged(seconds: float, minutes: float | None) -> float:
 
     `minutes` are those of the whole investigation, None if they are not limited.
     """
-    most = LONG_BLOCKS * max(seconds, FIRST)
-    return most if minutes is None else min(most, max(seconds, 60 * minutes * OF_MINUTES))
+    most = LONG_BLOCKS * max(seconds, FIRST_BLOCK_SECONDS)
+    return most if minutes is None else min(most, max(seconds, 60 * minutes * PART_OF_MINUTES))
 
 
 def block_length(
@@ -88,16 +88,20 @@ def block_length(
     drift = max(single - noise, LEAST_DRIFT * whole)
     if not drift or not noise:
         return None
-    best = min(max(math.sqrt(noise * mean * turn_seconds / drift), SHORTEST), max(LONGEST, turn_seconds))
+    best = min(
+        max(math.sqrt(noise * mean * turn_seconds / drift), SHORTEST_SECONDS), max(LONGEST_SECONDS, turn_seconds)
+    )
 
-    def price(seconds: float) -> float:
+    def refuting_seconds(seconds: float) -> float:
         """Return the seconds in which blocks of this length refute a level without a gain."""
         held = max(steps_min, seconds / mean)
         refuting = _refuting_pairs(math.sqrt(drift + noise / held), minimum_effect)
         return refuting * (held * mean + turn_seconds)
 
     if minimum_effect is not None:
-        best = min(np.geomspace(best, SHORTEST, CANDIDATES), key=price)  # of equal prices the longest
+        best = min(
+            np.geomspace(best, SHORTEST_SECONDS, CANDIDATES), key=refuting_seconds
+        )  # of equal prices the longest
     return BlockLength(
         seconds=float(best),
         drift=math.sqrt(drift),
@@ -108,5 +112,5 @@ def block_length(
 
 def _refuting_pairs(sd: float, minimum_effect: float) -> float:
     """Return the pairs after which a level without a gain is refuted, where they scatter by `sd`; infinite if none."""
-    half = REACHED * math.log(1 + minimum_effect)
-    return next((n for n in LOOKS if refuting_half(sd, n) <= half), math.inf)
+    half = PART_TO_REFUTE * math.log(1 + minimum_effect)
+    return next((n for n in LOOKS if refuting_half_width(sd, n) <= half), math.inf)

@@ -19,14 +19,14 @@ from typing import Any
 
 from slowstep.judgement.flops import ALLOWANCE
 from slowstep.judgement.observed_sizes import positions_of_sample
-from slowstep.judgement.operators import ATTENTION_OPERATORS, PRODUCTS, share_of, trust
+from slowstep.judgement.operators import ATTENTION_OPERATORS, PRODUCTS, profile_error, share_of
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import StepsSeen
 from slowstep.settings.run import DTYPES
 from slowstep.text.numbers import percentage, signed
 
-IMPLAUSIBLE = 0.9
+LARGEST_SHARE = 0.9
 """The share of a device's peak that no training exceeds. Where a run seems to, its peak or its FLOPs are wrong."""
 
 WORKER_START_SECONDS = 10.0
@@ -34,21 +34,21 @@ WORKER_START_SECONDS = 10.0
 waited longer for its first batch, that counts: workers that are started anew may each be sent a large data set."""
 
 
-BUSY = 0.1
+LARGEST_IDLE_SHARE = 0.1
 """The share of the time that a device may stand idle and still count as busy with its kernels."""
 
-EMULATED = 0.5
+EMULATED_BELOW = 0.5
 """The ratio below which a precision is emulated for certain, and its bound refutes without a trial."""
 
-TELLS_NOTHING = 2.0
+UNINFORMATIVE_RATIO = 2.0
 """The ratio from which on a bound says nothing. Nearly every run could be twice as fast at its device's peak, and that
 is no reason to expect a gain."""
 
-EAGER = 4.0
+EAGER_OVERHEAD = 4.0
 """The factor by which eager attention may take longer than its products and its softmax: scaling, mask, casts, dropout
 and copies of keys go over tensors of the same size, and other implementations do without them."""
 
-LAUNCH = 10e-6
+OPERATOR_CALL_SECONDS = 10e-6
 """The seconds, roughly, that calling an operator takes beside its arithmetic, from Python and under the profiler."""
 
 
@@ -69,8 +69,8 @@ class Bound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The question to a bound."""
+class BoundQuery:
+    """What a bound is asked for: a level of its factor, in a job of this epoch."""
 
     value: Any
     """The level's value."""
@@ -83,13 +83,16 @@ def bound(name: str | None, facts: RunFacts, value: Any, epoch_samples: int | No
 
     KeyError for a name that is not in `BOUNDS`.
     """
-    return BOUNDS[name](facts, Asked(value=value, epoch_samples=epoch_samples)) if name else None
+    return BOUNDS[name](facts, BoundQuery(value=value, epoch_samples=epoch_samples)) if name else None
 
 
-def _phases(*phases: str, words: str, stalls: bool = True) -> Callable[[RunFacts, Asked], Bound]:
-    """Make the bound of phases: they can save their share at most. What may wait for something outside `stalls`."""
+def _phases(*phases: str, words: str, stalls: bool = True) -> Callable[[RunFacts, BoundQuery], Bound]:
+    """Make the bound of phases, which can save their share of the step at most.
 
-    def phase_bound(facts: RunFacts, asked: Asked) -> Bound:
+    `stalls` is True for phases that may wait for something outside, now and then for long.
+    """
+
+    def phase_bound(facts: RunFacts, query: BoundQuery) -> Bound:
         share = facts.most(*phases)
         why = f"{words} is at most {percentage(share)} of the step"
         evidence = facts.data_evidence if "data" in phases else facts.evidence
@@ -99,13 +102,14 @@ def _phases(*phases: str, words: str, stalls: bool = True) -> Callable[[RunFacts
     return phase_bound
 
 
-def _data(facts: RunFacts, asked: Asked) -> Bound | None:
-    """Return the bound by the measured wait, unless batches ready in memory bring something, and maybe more than that.
+def _data(facts: RunFacts, query: BoundQuery) -> Bound | None:
+    """Return the bound by the measured wait for data, or by the cached-batch ceiling if that is higher.
 
-    They do when preparing data slows the computation although nothing waits for it: it holds the interpreter's lock,
-    or workers take cores that training computes on. No phase shows this; only the cached-batch ceiling does.
+    Batches that are ready in memory may bring more than the wait: preparing data may slow the computation although
+    nothing waits for it. It holds the interpreter's lock, or its workers take cores that training computes on. No phase
+    shows this; only the ceiling does.
     """
-    ceiling, waiting = facts.cached_batch_ceiling, _phases("data", words="waiting for data")(facts, asked)
+    ceiling, waiting = facts.cached_batch_ceiling, _phases("data", words="waiting for data")(facts, query)
     if ceiling is None or ceiling.n < 2:
         competes = facts.observed.get("device") == "cpu" and facts.observed.get("dataloader_num_workers")
         return None if competes else waiting
@@ -115,11 +119,11 @@ def _data(facts: RunFacts, asked: Asked) -> Bound | None:
     return replace(waiting, ratio=ceiling.high, why=why)
 
 
-def _recomputation(facts: RunFacts, asked: Asked) -> Bound:
+def _recomputation(facts: RunFacts, query: BoundQuery) -> Bound:
     on = bool(facts.observed.get("gradient_checkpointing"))
-    if bool(asked.value) == on:
+    if bool(query.value) == on:
         return Bound(ratio=1.0, why="nothing would change")
-    if asked.value:
+    if query.value:
         return Bound(
             ratio=1.0, why="checkpointing only adds a second forward pass; at the same batch it can't be faster"
         )
@@ -131,27 +135,29 @@ def _recomputation(facts: RunFacts, asked: Asked) -> Bound:
     )
 
 
-def _recomputed_layers(facts: RunFacts, asked: Asked) -> Bound | None:
+def _recomputed_layers(facts: RunFacts, query: BoundQuery) -> Bound | None:
     if not facts.observed.get("gradient_checkpointing"):
         return None  # both arms will have checkpointing, and nothing is known of that run yet
     now, layers = int(facts.observed.get("every_n_layers") or 1), int(facts.observed.get("layers") or 0)
     if not layers:
         return None
-    share = facts.most("forward") * max(0, math.ceil(layers / now) - math.ceil(layers / asked.value)) / layers
+    share = facts.most("forward") * max(0, math.ceil(layers / now) - math.ceil(layers / query.value)) / layers
     taken = percentage(share)
-    why = f"one layer in {asked.value} is still computed again; those that no longer are take {taken} of the step"
+    why = f"one layer in {query.value} is still computed again; those that no longer are take {taken} of the step"
     return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
 
 
-def _kernels(facts: RunFacts, asked: Asked) -> Bound | None:
+def _kernels(facts: RunFacts, query: BoundQuery) -> Bound | None:
     """Return the bound by the time of attention: another implementation of it can save no more."""
     known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
     if _profiled(facts):
-        beside = EAGER if facts.observed.get("attn_implementation") == "eager" else trust(facts.profile)
+        beside = (
+            EAGER_OVERHEAD if facts.observed.get("attn_implementation") == "eager" else profile_error(facts.profile)
+        )
         known = [beside * share_of(facts.profile, ATTENTION_OPERATORS)]
     if not known or facts.observed.get("compiled"):
-        return _device_peak(facts, asked)
-    share = min(known[0], IMPLAUSIBLE)
+        return _device_peak(facts, query)
+    share = min(known[0], LARGEST_SHARE)
     why = f"attention takes at most {percentage(share)} of the time, as far as a profile of a few steps tells"
     return Bound(
         ratio=speed_up(share), why=why if _profiled(facts) else f"attention is at most {percentage(share)} of the work"
@@ -160,25 +166,25 @@ def _kernels(facts: RunFacts, asked: Asked) -> Bound | None:
 
 def _profiled(facts: RunFacts) -> bool:
     """Return whether the profile's operators make up the time. On a device that stands idle, their launch does."""
-    return facts.profile is not None and (facts.profile.device == "cpu" or facts.profile.idle <= BUSY)
+    return facts.profile is not None and (facts.profile.device == "cpu" or facts.profile.idle <= LARGEST_IDLE_SHARE)
 
 
-def _fusion(facts: RunFacts, asked: Asked) -> Bound | None:
+def _fusion(facts: RunFacts, query: BoundQuery) -> Bound | None:
     """Return the bound by all that is not a product of matrices: a compiled graph fuses that, and multiplies as before.
 
     None where the bound says nothing.
     """
-    if not _profiled(facts) or not asked.value:
-        return _device_peak(facts, asked)
-    products = share_of(facts.profile, PRODUCTS) / trust(facts.profile)
+    if not _profiled(facts) or not query.value:
+        return _device_peak(facts, query)
+    products = share_of(facts.profile, PRODUCTS) / profile_error(facts.profile)
     fused = Bound(
-        ratio=1 / max(products, 1 - IMPLAUSIBLE),
+        ratio=1 / max(products, 1 - LARGEST_SHARE),
         why=f"products of matrices, which it leaves as they are, take {percentage(products)} of the time at least",
     )
-    return fused if fused.ratio < TELLS_NOTHING else None
+    return fused if fused.ratio < UNINFORMATIVE_RATIO else None
 
 
-def _device_peak(facts: RunFacts, asked: Asked) -> Bound | None:
+def _device_peak(facts: RunFacts, query: BoundQuery) -> Bound | None:
     """Return the bound by the device: every useful token at its peak, no recomputation, half of the attention left out.
 
     None where the device could do twice as much or more, which says nothing about the change.
@@ -187,13 +193,13 @@ def _device_peak(facts: RunFacts, asked: Asked) -> Bound | None:
     if rate is None or flops is None or peak is None or facts.observed.get("tf32"):
         return None  # a peak of plain 32-bit products says nothing about TF32
     used = rate * (flops.needed - flops.attention / 2) / peak
-    if used > IMPLAUSIBLE or used < 1 / TELLS_NOTHING:
+    if used > LARGEST_SHARE or used < 1 / UNINFORMATIVE_RATIO:
         return None
     return Bound(ratio=1.0 / used, why=f"the useful tokens take {percentage(used)} of what the device can compute")
 
 
-def _fixed(facts: RunFacts, asked: Asked) -> Bound | None:
-    """Guess the gain of batches that are `asked.value` times as large.
+def _fixed(facts: RunFacts, query: BoundQuery) -> Bound | None:
+    """Guess the gain of batches that are `query.value` times as large.
 
     The part of a step that does not grow with its batch is spread over more samples. Data, copies, pauses and the
     arithmetic of the passes grow. The calls of operators do not, nor does the update, nor the time in which a device
@@ -202,18 +208,20 @@ def _fixed(facts: RunFacts, asked: Asked) -> Bound | None:
     profile, step = facts.profile, facts.throughput.seconds_per_step
     if profile is None or not profile.steps or not step:
         return None
-    call = LAUNCH if profile.device == "cpu" else 0.0  # on a device, the time of kernels is known by itself
+    call = (
+        OPERATOR_CALL_SECONDS if profile.device == "cpu" else 0.0
+    )  # on a device, the time of kernels is known by itself
     passes = ("forward", "backward", "other")
     operators = [o for phase in passes for o in profile.by_phase.get(phase, ())]
     arithmetic = sum(max(0.0, o.seconds - o.calls * call) for o in operators)
     pauses = sum(profile.pauses.get(phase, 0.0) for phase in passes)
     grows = (arithmetic + pauses) / profile.steps / step + facts.share("data") + facts.share("host_to_device")
-    fixed = min(max(0.0, 1 - grows), IMPLAUSIBLE)
+    fixed = min(max(0.0, 1 - grows), LARGEST_SHARE)
     why = f"about {percentage(fixed)} of a step does not grow with its batch"
-    return Bound(ratio=speed_up((1 - 1 / asked.value) * fixed), why=why, suffices=False)
+    return Bound(ratio=speed_up((1 - 1 / query.value) * fixed), why=why, suffices=False)
 
 
-def _precision(facts: RunFacts, asked: Asked) -> Bound | None:
+def _precision(facts: RunFacts, query: BoundQuery) -> Bound | None:
     """Return the bound by products of matrices in another precision, at its peak, with all else done in no time.
 
     All positions are computed in it, padding and recomputation as well. On a processor that emulates the precision,
@@ -222,33 +230,36 @@ def _precision(facts: RunFacts, asked: Asked) -> Bound | None:
     faster, and where layers multiply in a precision of their own.
     """
     rate, flops = facts.throughput.padded_tokens_per_second, facts.flops
-    now, then = facts.peak_flops, facts.other_peaks.get(DTYPES.get(asked.value, ""))
+    now, then = facts.peak_flops, facts.other_peaks.get(DTYPES.get(query.value, ""))
     if rate is None or flops is None or now is None or then is None:
         return None
-    of_their_own = facts.observed.get("weight_bits", 32) < 16 or (asked.value == "fp32" and facts.observed.get("tf32"))
+    of_their_own = facts.observed.get("weight_bits", 32) < 16 or (query.value == "fp32" and facts.observed.get("tf32"))
     computed = rate * (flops.needed - flops.attention / 2 + flops.recomputation)
-    if of_their_own or computed < then / TELLS_NOTHING or computed > IMPLAUSIBLE * now:
+    if of_their_own or computed < then / UNINFORMATIVE_RATIO or computed > LARGEST_SHARE * now:
         return None
     why = (
-        f"in {asked.value} the products of matrices alone take {percentage(computed / then)} of today's time, "
+        f"in {query.value} the products of matrices alone take {percentage(computed / then)} of today's time, "
         "at the best that this device reaches in it"
     )
-    return Bound(ratio=then / computed, why=why, suffices=then / computed < EMULATED)
+    return Bound(ratio=then / computed, why=why, suffices=then / computed < EMULATED_BELOW)
 
 
-def _event(event: str, every: str = "") -> Callable[[RunFacts, Asked], Bound | None]:
-    """Make the bound of an event: its share of the job, less what stays if only its interval `every` is longer."""
+def _event(event: str, every: str = "") -> Callable[[RunFacts, BoundQuery], Bound | None]:
+    """Make the bound of a periodic event: its share of the job.
 
-    def event_bound(facts: RunFacts, asked: Asked) -> Bound | None:
+    Where a level only makes the interval longer, whose setting is `every`, the events that still happen are left out.
+    """
+
+    def event_bound(facts: RunFacts, query: BoundQuery) -> Bound | None:
         rare = facts.periodic_events.get(event, 0.0)
         if rare is None:
             return None
         share = min(rare + facts.most(event), 0.99)
         why = f"its time is at most {percentage(share)} of the job"
         now = facts.observed.get(every)
-        if every and isinstance(now, int) and isinstance(asked.value, int):
-            share *= max(0.0, 1 - now / asked.value)
-            why += f", and with {asked.value} steps between in place of {now} this falls by {percentage(share)}"
+        if every and isinstance(now, int) and isinstance(query.value, int):
+            share *= max(0.0, 1 - now / query.value)
+            why += f", and with {query.value} steps between in place of {now} this falls by {percentage(share)}"
         if rare or facts.share(event):  # the event was met, and its frequency is known
             return Bound(ratio=speed_up(share), why=why)
         suffices = facts.sees_stalls(facts.evidence)
@@ -257,20 +268,20 @@ def _event(event: str, every: str = "") -> Callable[[RunFacts, Asked], Bound | N
     return event_bound
 
 
-def _cpu_only(known: Callable[[RunFacts, Asked], Bound]) -> Callable[[RunFacts, Asked], Bound | None]:
-    """Restrict a bound to runs on a CPU. With a GPU such work makes the host wait, which moves time between phases."""
-    return lambda facts, asked: known(facts, asked) if facts.observed.get("device") == "cpu" else None
+def _cpu_only(known: Callable[[RunFacts, BoundQuery], Bound]) -> Callable[[RunFacts, BoundQuery], Bound | None]:
+    """Make a bound that holds on a CPU alone. With a GPU such work makes the host wait, which moves time elsewhere."""
+    return lambda facts, query: known(facts, query) if facts.observed.get("device") == "cpu" else None
 
 
-def _padding(facts: RunFacts, asked: Asked) -> Bound | None:
+def _padding(facts: RunFacts, query: BoundQuery) -> Bound | None:
     useful, whole_epoch = _useful(facts)
     if useful is None:
         return None
-    if asked.value == "max_length":
+    if query.value == "max_length":
         if facts.observed.get("compiled"):
             return None  # with one length for all batches, a compiled graph is not compiled anew for each length
         return Bound(ratio=1.0, why="padding every sequence to the maximum only adds positions")
-    if asked.value == "packing":
+    if query.value == "packing":
         return None  # packing also fills the step with more tokens, which can help by any amount
     share = _quadratic(facts)
     if share is None:
@@ -283,11 +294,11 @@ def _padding(facts: RunFacts, asked: Asked) -> Bound | None:
 
 
 def _useful(facts: RunFacts) -> tuple[float | None, bool]:
-    """Return the least share of the positions, 0 to 1, that is useful, and whether it is that of a whole epoch.
+    """Return the least share of positions, 0 to 1, that are useful, and whether it is known of a whole epoch.
 
-    Of the batches of an epoch the blocks see a few, and the others may be far longer: one long text in a hundred makes
-    a third of all positions padding. Where the positions of an epoch are known, they count. Rows that are all full in
-    the blocks are taken to be so everywhere.
+    The blocks see few of an epoch's batches, and the others may be far longer: one long text in a hundred makes a third
+    of all positions padding. So the positions of the epoch count where they are known. Rows that are all full in the
+    blocks are taken to be full everywhere.
     """
     seen, rates = facts.throughput.useful_share, facts.throughput
     positions = positions_of_sample(facts.observed)
@@ -296,18 +307,20 @@ def _useful(facts: RunFacts) -> tuple[float | None, bool]:
     return min(seen, rates.useful_tokens_per_second / rates.samples_per_second / positions), True
 
 
-def _positions(facts: RunFacts, asked: Asked) -> Bound | None:
+def _positions(facts: RunFacts, query: BoundQuery) -> Bound | None:
     """Return what goes with all padding if each position takes the same time: a guess, which refutes nothing."""
     useful = facts.throughput.useful_share
-    if useful is None or asked.value == "max_length":
+    if useful is None or query.value == "max_length":
         return None
     return Bound(
         ratio=1 / useful, why=f"{percentage(1 - useful)} of the computed positions are padding", suffices=False
     )
 
 
-def _sampling(facts: RunFacts, asked: Asked) -> Bound | None:
-    return _padding(facts, Asked(value="longest", epoch_samples=None)) if asked.value == "group_by_length" else None
+def _sampling(facts: RunFacts, query: BoundQuery) -> Bound | None:
+    return (
+        _padding(facts, BoundQuery(value="longest", epoch_samples=None)) if query.value == "group_by_length" else None
+    )
 
 
 def _quadratic(facts: RunFacts) -> float | None:
@@ -315,9 +328,9 @@ def _quadratic(facts: RunFacts) -> float | None:
     return min(ALLOWANCE * facts.flops.attention_share, 0.9) if facts.flops else None
 
 
-def _attention(facts: RunFacts, asked: Asked) -> Bound | None:
+def _attention(facts: RunFacts, query: BoundQuery) -> Bound | None:
     useful, whole_epoch = _useful(facts)
-    if facts.flops is None or useful is None or asked.value > int(facts.observed.get("max_length") or 0):
+    if facts.flops is None or useful is None or query.value > int(facts.observed.get("max_length") or 0):
         return None
     share = _quadratic(facts)
     why = (
@@ -327,7 +340,7 @@ def _attention(facts: RunFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share) / useful, why=why, suffices=whole_epoch)
 
 
-def _lora_rank(facts: RunFacts, asked: Asked) -> Bound | None:
+def _lora_rank(facts: RunFacts, query: BoundQuery) -> Bound | None:
     if facts.flops is None:
         return None
     share = min(ALLOWANCE * facts.flops.adapter_share, 0.9)
@@ -336,10 +349,10 @@ def _lora_rank(facts: RunFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share), why=why)
 
 
-def _epoch_start(facts: RunFacts, asked: Asked) -> Bound | None:
-    if not asked.epoch_samples:
+def _epoch_start(facts: RunFacts, query: BoundQuery) -> Bound | None:
+    if not query.epoch_samples:
         return None
-    epoch = asked.epoch_samples / facts.throughput.samples_per_second
+    epoch = query.epoch_samples / facts.throughput.samples_per_second
     start = max(WORKER_START_SECONDS, facts.first_wait or 0.0)
     share = start / (epoch + start)
     why = f"workers start once an epoch of {epoch:.0f} s, in {start:.0f} s at the very most"
@@ -348,7 +361,7 @@ def _epoch_start(facts: RunFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share), why=why)
 
 
-BOUNDS: dict[str, Callable[[RunFacts, Asked], Bound | None]] = {
+BOUNDS: dict[str, Callable[[RunFacts, BoundQuery], Bound | None]] = {
     "data": _data,
     "batches": _phases("data", "host_to_device", words="waiting for batches and copying them to the device"),
     "optimizer": _phases("optimizer", words="the optimizer", stalls=False),

@@ -18,7 +18,15 @@ from enum import StrEnum
 
 import numpy as np
 
-from slowstep.judgement.intervals import FIRST_LOOK, NOMINAL_P, Interval, interval, largest_offset, limits, paired
+from slowstep.judgement.intervals import (
+    FIRST_LOOK,
+    NOMINAL_P,
+    Interval,
+    interval,
+    largest_launch_offset,
+    limits,
+    paired,
+)
 from slowstep.judgement.throughput import sides, works
 from slowstep.records import ComparisonRecord, Pair
 
@@ -85,18 +93,18 @@ def change_by_samples(pairs: Sequence[Pair]) -> Interval:
     return paired(np.log(after / before), launches_of(pairs))
 
 
-def apart_from_itself(noise: ComparisonRecord | None) -> float:
+def aa_offset(noise: ComparisonRecord | None) -> float:
     """Return how far the equal arms of the A/A comparison lie apart, in all or in a launch, as a log-ratio.
 
     It is 0 if chance may have made that. If not, launches of this run differ by more than an interval allows for
-    (`intervals.LAUNCH`).
+    (`intervals.LAUNCH_SD`).
     """
     if noise is None or len(noise.pairs) < FEWEST_PAIRS:
         return 0.0
     ratios, launches = log_ratios(noise.pairs), launches_of(noise.pairs)
     effect = paired(ratios, launches)
     whole = 0.0 if effect.lower <= 0 <= effect.upper else abs(effect.mean)
-    return max(whole, largest_offset(ratios, launches))
+    return max(whole, largest_launch_offset(ratios, launches))
 
 
 def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable]) -> Reading:

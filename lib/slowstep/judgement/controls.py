@@ -3,12 +3,12 @@
 In one of the reports that led to this kit, torch.compile "made data loading four times slower". It can't do that:
 something else had changed, and the comparison was worthless. A control that moves shows this.
 
-A wait is a control of another kind, since others make ready what it waits for while the run trains: loader workers, or
-the host while the device computes. Where training takes less time, more of that is waited for. So a wait may take over
-what the touched phases no longer take, and may give up what they take in addition. It has moved against the factor only
-where it and the touched phases together have certainly moved the same way, by as much as any other control must. If
-passes that took 70 % of a step take 50 %, a wait that grows from 10 to 25 % was uncovered by that, and one that grows
-to 40 % was not by that alone.
+A wait is a control of another kind. Loader workers, or the host while the device computes, prepare what it waits for
+while the run trains. Where training takes less time, less of that preparation is hidden, and the wait grows. So a wait
+may grow by what the touched phases no longer take, and shrink by what they take in addition. It counts as moved only if
+it and the touched phases together have certainly moved the same way, by as much as any other control must. An example:
+passes take 50 % of a step in place of 70 %. A wait that grows from 10 to 25 % is explained by that. One that grows from
+10 to 40 % is not.
 
 *What this can't find:* a disturbance of a wait that is no larger than what the touched phases lost. It makes an
 effect look smaller, and never larger. Where nothing is made ready beside training, a wait is a control as any other.
@@ -56,7 +56,7 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class Uncovered:
-    """A wait that grew since less time passes beside it. `growth` is a share of the baseline's step, 0 to 1."""
+    """A wait that grew because the phases beside it take less time. `growth` is a share of the baseline's step."""
 
     phase: str
     growth: float

@@ -16,32 +16,42 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowstep.judgement.stretches import FEWEST, Cut, Ratios, all_at_once, by_chance, cut, ends, halves, strength
+from slowstep.judgement.stretches import (
+    FEWEST,
+    CutLaunch,
+    LaunchRatios,
+    changes_at_epoch_end,
+    cut_launch,
+    first_and_last,
+    halves,
+    two_sided_p,
+    z_score,
+)
 from slowstep.records import PHASES, ProfileRecord, Steps
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 
-P = 0.005
+P_COURSE = 0.005
 """The two-sided p of a course. Ten phases are looked at by two tests, so it is about 10 % in all, before the size is
 asked for."""
 
 P_ONCE = 0.1
 """The two-sided p by which one launch, or one half of it, shows a course by itself."""
 
-LEAST = 0.1
+LEAST_CHANGE = 0.1
 """The least relative change of a step's time that is told. No two phases drift quite alike, so phases of healthy runs
 were seen to change by a twentieth."""
 
-TOGETHER = (*((phase,) for phase in PHASES), ("forward", "backward"))
+PHASES_TOGETHER = (*((phase,) for phase in PHASES), ("forward", "backward"))
 """The phases that may change together. What makes a model larger while it trains lengthens both of its passes alike, so
 that neither changes beside the other."""
 
-LONG = 0.8
+LONG_LAUNCH = 0.8
 """The steps, as a part of those of the longest launch, from which on a launch tells how much has changed."""
 
-OF_STEP = 0.25
+STEP_CHANGE_PART = 0.25
 """The part of a phase's change by which the steps as a whole must have changed at least, whatever the machine does."""
 
-OF_GROWTH = 0.5
+NAMED_GROWTH_PART = 0.5
 """The part of the growth that a line must take in late steps, beyond all that its phase took before, to be named."""
 
 
@@ -94,13 +104,13 @@ def courses(
 ) -> list[Course]:
     """Return the phases that make steps longer or shorter as training goes on, the largest change first.
 
-    `least` is the least relative change of a step's time that matters; one below `LEAST` is never told. `epoch` is the
-    samples of an epoch, 0 where that is not known. Launches that trained beside each other have the same one of
-    `times`; without it, none did.
+    `least` is the least relative change of a step's time that matters; one below `LEAST_CHANGE` is never told.
+    `epoch` is the samples of an epoch, 0 where that is not known. Launches that trained beside each other have the same
+    one of `times`; without it, none did.
     """
     known = zip(launches, range(len(launches)) if times is None else times, strict=True)
-    watched = [(cut(steps, epoch), time) for steps, time in known if steps.phases and len(steps) >= 2 * FEWEST]
-    search = _Search([one for one, _ in watched], [time for _, time in watched], math.log1p(max(least, LEAST)))
+    watched = [(cut_launch(steps, epoch), time) for steps, time in known if steps.phases and len(steps) >= 2 * FEWEST]
+    search = _Search([one for one, _ in watched], [time for _, time in watched], math.log1p(max(least, LEAST_CHANGE)))
     found: list[str] = []
     while open_ones := search.open(found):
         # where one phase grows, every other one falls beside it: the one that changes leaves the others steady
@@ -118,7 +128,7 @@ def _size(one: Course) -> float:
 class _Search:
     """The search for what phases change."""
 
-    launches: Sequence[Cut]
+    launches: Sequence[CutLaunch]
     times: Sequence[int]
     """The time at which each launch trained, as a number."""
     least: float
@@ -126,7 +136,7 @@ class _Search:
 
     def open(self, known: Collection[str]) -> dict[tuple[str, ...], Course]:
         """Return what phases have a course that matters, alone or together, beside those that are known to have one."""
-        each = {phases: self.course(phases, known) for phases in TOGETHER if not set(phases) & set(known)}
+        each = {phases: self.course(phases, known) for phases in PHASES_TOGETHER if not set(phases) & set(known)}
         # each of several has to make what one must: the little that is left beside them tells the pace less well
         return {phases: one for phases, one in each.items() if one and _size(one) >= len(phases) * self.least}
 
@@ -135,29 +145,37 @@ class _Search:
         return len(self.open([*phases, *found])), len(phases), -_size(one)
 
     def course(self, phases: Collection[str], beside: Collection[str]) -> Course | None:
-        """Return the course of phases, told by those that are not `beside` them; None if they have none.
+        """Return the course of phases by the time of those that are not `beside` them; None if they have none.
 
         A phase that is most of a step seems to grow if the little beside it falls. So the steps themselves have to
         change, too.
         """
-        told_by = [phase for phase in PHASES if phase not in phases and phase not in beside]
+        others = [phase for phase in PHASES if phase not in phases and phase not in beside]
         launches = zip(self.launches, self.times, strict=True)
-        seen = [Ratios(one, one.seconds(phases), one.seconds(told_by), time) for one, time in launches]
+        seen = [LaunchRatios(one, one.seconds(phases), one.seconds(others), time) for one, time in launches]
         seen = [one for one in seen if one.rest.any()]
         if not any(one.own.any() for one in seen):
             return None
-        over = [one for one in seen if 0 < one.cut.first_epoch < len(one.own)]
-        at_epoch = by_chance(jump := strength(over, across=True)) <= P and all_at_once(over)
-        sense = jump if at_epoch else strength(seen, across=False)
-        if by_chance(sense) > P:
+        over = [one for one in seen if 0 < one.launch.first_epoch < len(one.own)]
+        at_epoch = two_sided_p(z_at_epoch := z_score(over, across=True)) <= P_COURSE and changes_at_epoch_end(over)
+        z = z_at_epoch if at_epoch else z_score(seen, across=False)
+        if two_sided_p(z) > P_COURSE:
             return None
-        watched = over if at_epoch else seen
-        long = [one for one in watched if one.cut.steps >= LONG * max(one.cut.steps for one in watched)]
+        return self._sized(phases, over if at_epoch else seen, at_epoch, z)
+
+    def _sized(
+        self, phases: Collection[str], watched: Sequence[LaunchRatios], at_epoch: bool, z: float
+    ) -> Course | None:
+        """Return a course that launches show with its size; None if the steps as a whole do not change with it.
+
+        `z` is the z-score of the change, which comes all at once with the end of the first epoch if it is `at_epoch`.
+        """
+        long = [one for one in watched if one.launch.steps >= LONG_LAUNCH * max(one.launch.steps for one in watched)]
         pace = float(np.mean(np.concatenate([one.rest for one in long])))
-        first, last = (pace * x for x in ends(long, [one.of_rest(one.own) for one in long], at_epoch))
-        step, _ = (pace * x for x in ends(long, [one.of_rest(one.cut.whole) for one in long], at_epoch))
-        raw = ends(long, [one.cut.whole for one in long], at_epoch)
-        if min(step, *raw) <= 0 or (last - first) * sense <= 0:
+        first, last = (pace * x for x in first_and_last(long, [one.of_rest(one.own) for one in long], at_epoch))
+        step, _ = (pace * x for x in first_and_last(long, [one.of_rest(one.launch.whole) for one in long], at_epoch))
+        raw = first_and_last(long, [one.launch.whole for one in long], at_epoch)
+        if min(step, *raw) <= 0 or (last - first) * z <= 0:
             return None
         steps, known = (max(getattr(one, name) for one in self.launches) for name in ("span", "epoch"))
         found = Course(
@@ -168,21 +186,21 @@ class _Search:
             steps=steps,
             epoch=known if at_epoch else 0,
             beyond_epoch=known if not at_epoch and known < steps else 0,
-            once=not _seen_again(watched, at_epoch, sense),
+            once=not _seen_again(watched, at_epoch, z),
         )
         by_clock = math.log(raw[1] / raw[0]) / math.log(found.change) if found.change > 0 else 0.0
-        return found if by_clock >= OF_STEP else None
+        return found if by_clock >= STEP_CHANGE_PART else None
 
 
-def _seen_again(launches: Sequence[Ratios], at_epoch: bool, sense: float) -> bool:
-    """Return whether more than one time shows a change in this sense by itself.
+def _seen_again(launches: Sequence[LaunchRatios], at_epoch: bool, z: float) -> bool:
+    """Return whether more than one time shows a change in this direction by itself.
 
     Launches that trained at different times do, and so does one in which it goes on in both halves.
     """
 
-    def shows(one: Ratios) -> bool:
-        own = strength([one], across=at_epoch)
-        return own * sense > 0 and by_chance(own) <= P_ONCE
+    def shows(one: LaunchRatios) -> bool:
+        own = z_score([one], across=at_epoch)
+        return own * z > 0 and two_sided_p(own) <= P_ONCE
 
     goes_on = not at_epoch and any(all(map(shows, halves(one))) for one in launches)
     return goes_on or len({one.time for one in launches if shows(one)}) > 1
@@ -198,4 +216,4 @@ def placed(one: Course, profile: ProfileRecord, together: bool = False) -> Cours
     if not (one.grows and most and profile.start) or (together and one.phase in WHERE_RANKS_WAIT):
         return one
     beyond = most.share * (one.step + one.last - one.first) - one.first
-    return replace(one, where=most.where) if beyond >= OF_GROWTH * (one.last - one.first) else one
+    return replace(one, where=most.where) if beyond >= NAMED_GROWTH_PART * (one.last - one.first) else one

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from slowstep.judgement.held_up import FEWEST
-from slowstep.judgement.intervals import LAUNCH
+from slowstep.judgement.intervals import LAUNCH_SD
 from slowstep.judgement.timeline import timeline
 from slowstep.records import Steps
 from slowstep_probe.measured import TRAINS
@@ -24,7 +24,7 @@ from slowstep_probe.measured import TRAINS
 P = 0.05
 """The two-sided p of the pace at another moment. It is asked for once, not look by look."""
 
-EXPECTED = math.sqrt(2) * LAUNCH
+EXPECTED = math.sqrt(2) * LAUNCH_SD
 """Standard deviation of the log-ratio of two moments' paces that is expected before any is known: that of two launches
 on a machine that does nothing else."""
 

@@ -10,8 +10,8 @@ from slowstep.settings.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alone:
-    """One event in the job, in seconds. The first one may take longer, as a pass is compiled in it."""
+class EventSeconds:
+    """The seconds that one periodic event takes in the job. The first may take longer, as a pass is compiled in it."""
 
     once: float
     """What the first takes beyond the mean of the later ones."""
@@ -22,13 +22,13 @@ class Alone:
     least: float
     """The shortest of these."""
 
-    def shared_by(self, steps: float) -> Alone:
-        """Return the seconds for each of so many steps."""
-        return Alone(**{part.name: getattr(self, part.name) / steps for part in fields(self)})
+    def per_step(self, steps: float) -> EventSeconds:
+        """Return the seconds of each of so many `steps`, if the event is shared out among them."""
+        return EventSeconds(**{part.name: getattr(self, part.name) / steps for part in fields(self)})
 
 
-def measured_alone(run: Run, events: EventRecord | None, event: str) -> Alone | None:
-    """Return what an event takes in the job, whose evaluations may be larger; None if it was not measured."""
+def event_seconds(run: Run, events: EventRecord | None, event: str) -> EventSeconds | None:
+    """Return the seconds of an event in the job, whose evaluations may be larger; None if it was not measured alone."""
     seconds = events.seconds.get(event) if events else None
     if not seconds:
         return None
@@ -37,4 +37,4 @@ def measured_alone(run: Run, events: EventRecord | None, event: str) -> Alone | 
     whole = [of_whole(run, took, seen, once) for took, once in zip(seconds, fixed, strict=True)]
     later = whole[1:] or whole
     mean = sum(later) / len(later)
-    return Alone(once=max(0.0, whole[0] - mean), mean=mean, most=max(later), least=min(later))
+    return EventSeconds(once=max(0.0, whole[0] - mean), mean=mean, most=max(later), least=min(later))

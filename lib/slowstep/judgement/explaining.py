@@ -10,42 +10,42 @@ from slowstep.factors.catalogue.gradient_checkpointing import MOST_TIMES
 from slowstep.judgement.suspects import TRAINS_NOTHING, Suspect, eased, gone
 from slowstep.judgement.verdict import Outcome, Verdict
 
-MOSTLY = 0.5
-"""A change names a loss only if the upper end of its interval reaches this part of the loss, both as log-ratios. If it
-certainly takes less, the loss has another cure, and keeps its own name."""
+LEAST_PART_REACHED = 0.5
+"""A change is the main cause of a loss only if the upper end of its interval reaches this part of the loss, both as
+log-ratios. If it certainly takes less, the loss has another remedy and keeps its own name."""
 
-A_PART = 1 / 3
+GOOD_PART = 1 / 3
 """The gain of a change is a good part of a loss if it reaches this part of it, both as log-ratios."""
 
-LARGER = "larger_batches"
+LARGER_BATCHES = "larger_batches"
 
-WHOLES = ("processes", LARGER)
-"""Factors that act on every phase, so that they explain the loss of none. Larger batches make every cost of a step
-rarer; fewer processes end every wait among them. Their gain is a sum of other losses, so they are ranked after each
-loss that is a good part of it."""
+ACT_ON_ALL_PHASES = ("processes", LARGER_BATCHES)
+"""Factors that act on every phase, so that they explain the loss of no single one. Larger batches make every cost of a
+step rarer; fewer processes end every wait among them. Their gain is a sum of other losses, so they are ranked after
+each loss that is a good part of it."""
 
-FEW, HARDLY = 8, 3.0
+SMALL_BATCH, LARGE_GAIN = 8, 3.0
 """The most samples that are a small batch, and the speed-up by larger batches at which a step hardly depends on its own
 one. A batch of more samples is mostly chosen for what is learned, so it is a cause only from that speed-up on."""
 
-EVERYWHERE = ("freed_memory", "num_threads", "garbage_collection")
+SPEEDS_UP_WHOLE_PROCESS = ("freed_memory", "num_threads", "garbage_collection")
 """Factors that make all of a process faster, also what it does in a wait. They name no wait that stays in part."""
 
 
 def are_small_batches(v: Verdict) -> bool:
     """Return whether the run's own batches are a cause where larger ones are faster."""
     larger = v.overrides.get("training_arguments.per_device_train_batch_size", 0)
-    return larger <= FEW * MOST_TIMES or v.effect.ratio >= HARDLY
+    return larger <= SMALL_BATCH * MOST_TIMES or v.effect.ratio >= LARGE_GAIN
 
 
-def takes_part(v: Verdict, suspect: Suspect) -> bool:
+def removes_part(v: Verdict, suspect: Suspect) -> bool:
     """Return whether a change that acts on the phase is shown to leave less of its loss, in pairs that met it."""
-    return eases(v, suspect) and not (v.factor in EVERYWHERE and suspect.phase in TRAINS_NOTHING)
+    return eases(v, suspect) and not (v.factor in SPEEDS_UP_WHOLE_PROCESS and suspect.phase in TRAINS_NOTHING)
 
 
 def eases(v: Verdict, suspect: Suspect) -> bool:
     """Return whether a change that acts on the phase is shown to leave less of its loss."""
-    return v.factor not in WHOLES and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
+    return v.factor not in ACT_ON_ALL_PHASES and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
 
 
 def fits(v: Verdict, whole: float) -> bool:
@@ -59,14 +59,17 @@ def is_within(v: Verdict, limit: Verdict) -> bool:
     return acts <= on != ALL_PHASES and bool(acts & {*TRAINS_NOTHING}) and fits(v, limit.effect.high)
 
 
-def names(best: Verdict, whole: float) -> bool:
-    """Return whether a change takes a good part of a loss away, and perhaps most: the cause is what it undoes."""
-    return is_part(best.effect.ratio, whole) and math.log(best.effect.high) >= MOSTLY * math.log(whole)
+def is_main_cause(best: Verdict, whole: float) -> bool:
+    """Return whether a change removes a good part of a loss, and perhaps most of it: then the cause is what it undoes.
+
+    `whole` is the speed-up if all of the loss were gone.
+    """
+    return is_good_part(best.effect.ratio, whole) and math.log(best.effect.high) >= LEAST_PART_REACHED * math.log(whole)
 
 
-def is_part(ratio: float, whole: float) -> bool:
+def is_good_part(ratio: float, whole: float) -> bool:
     """Return whether a speed-up is a good part of another one, in log-ratios."""
-    return math.log(ratio) >= A_PART * math.log(whole)
+    return math.log(ratio) >= GOOD_PART * math.log(whole)
 
 
 def likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
@@ -78,7 +81,7 @@ def likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | No
         v
         for v in verdicts
         if v.outcome is Outcome.INCONCLUSIVE
-        and v.factor not in WHOLES
+        and v.factor not in ACT_ON_ALL_PHASES
         and v.alone
         and not v.conditional
         and v.meaning is not Meaning.DIAGNOSTIC
@@ -90,9 +93,9 @@ def likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | No
     return max(acting, key=lambda v: v.gain, default=None)
 
 
-def relieving(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
+def changes_that_remove(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return the changes that act on the phase and under which its time is gone."""
-    acting = [v for v in verdicts if v.factor not in WHOLES and suspect.phase in touched_by(v.factor)]
+    acting = [v for v in verdicts if v.factor not in ACT_ON_ALL_PHASES and suspect.phase in touched_by(v.factor)]
     return [v for v in acting if gone(suspect, v.leaves)]
 
 

@@ -122,14 +122,14 @@ def first_reads(launches: Sequence[Steps]) -> FirstReads | None:
 
 
 def as_in_job(
-    launches: Sequence[Steps], of_job: Callable[[FirstReads], FirstReads]
+    launches: Sequence[Steps], with_job: Callable[[FirstReads], FirstReads]
 ) -> tuple[FirstReads | None, Sequence[Steps]]:
     """Return the wait for files of these launches, and the steps that wait as those of the job do.
 
-    `of_job` adds what is known of the job's files.
+    `with_job` adds what is known of the job's files.
     """
     found = first_reads(launches)
-    found = found and of_job(found)
+    found = found and with_job(found)
     return found, from_disk(launches) if found and found.matters else launches
 
 

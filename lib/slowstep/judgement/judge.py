@@ -13,7 +13,7 @@ from slowstep.judgement.comparison import FEWEST_PAIRS, ComparisonResult, Readin
 from slowstep.judgement.controls import moved_controls, uncovered_waits
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.missed import Compared, KnownOfRun, missed_for_refuting, missed_for_supporting
+from slowstep.judgement.missed import JudgedComparison, RunContext, why_not_refuted, why_not_supported
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.run_facts import RunFacts, flops_of
 from slowstep.judgement.shares import with_event
@@ -25,7 +25,7 @@ from slowstep.records import PHASES, Block, ComparisonRecord, Status, TrialRecor
 from slowstep.text.numbers import MOST, percent, told_apart
 from slowstep_probe.changing.intervention import KEYWORDS
 
-BY_CHANCE = (
+LOSSES_BY_CHANCE = (
     "the run as it is has other losses in each launch, from the same seed, so losses show nothing of what is trained, "
     "and it rests on the class that it is exact"
 )
@@ -78,47 +78,64 @@ def judge(
     record: ComparisonRecord,
     minimum: float,
     device: str,
-    known: KnownOfRun | None = None,
+    context: RunContext | None = None,
 ) -> Verdict:
     """Return the verdict on a comparison; `prior` was known before it. Holm's correction comes later (`holm`).
 
-    `minimum` is the minimum effect (0.05 for 5 %), and `known` what is known of the run beside these pairs. First
+    `minimum` is the minimum effect (0.05 for 5 %), and `context` what is known of the run beside these pairs. First
     comes whether the pairs can be trusted at all, then what their interval says, and last whether they missed
     something of the run that would say otherwise.
     """
-    known = known or KnownOfRun()
+    context = context or RunContext()
     if failed := _failure(record):
         outcome, reason = failed
         return replace(prior, outcome=outcome, reason=reason, status=_failed_status(record))
     if len(record.pairs) < FEWEST_PAIRS:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
     result, left = result_of(record.pairs), _time_lost(record.treatment, sides(record.pairs)[1])
-    verdict = _with_figures(prior, contrast, record, result, left, known.reads)
+    verdict = _with_figures(prior, contrast, record, result, left, context.reads)
     if missing := missing_change(contrast, record):
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
-    overlaps = _overlaps(record, device)
-    if moved := moved_controls(record.pairs, contrast.touched(device), overlaps):
-        return _worthless(verdict, "something else changed between the arms: " + "; ".join(map(str, moved)))
-    uncovered = uncovered_waits(record.pairs, contrast.touches) if overlaps else []
-    by_chance = prior.meaning is Meaning.EXACT and known.noise is not None and losses.same(known.noise) is False
-    verdict = replace(verdict, warnings=[*map(str, uncovered), *verdict.warnings, *[BY_CHANCE] * by_chance])
-    if prior.meaning is Meaning.EXACT and not by_chance and losses.same(record, _by_the_loader(contrast)) is False:
-        return _worthless(verdict, TRAINS_OTHERWISE)
-    outcome, reason = _weigh(result, minimum)
-    compared = Compared(
+    verdict = _checked(verdict, contrast, record, device, context)
+    if not verdict.tells:
+        return verdict
+    compared = JudgedComparison(
         contrast=contrast, record=record, result=result, minimum=minimum, device=device, before=verdict.before
     )
-    missed = ""
-    if outcome is Outcome.REFUTED:
-        missed = missed_for_refuting(compared, known)
-    elif outcome is Outcome.SUPPORTED:
-        missed = missed_for_supporting(compared, known)
+    outcome, reason = _outcome_of(result, minimum)
+    missed = _missed(outcome, compared, context)
     if missed:
         outcome, reason = Outcome.INCONCLUSIVE, missed
     if outcome is Outcome.SUPPORTED and result.reading is Reading.EQUAL:  # it reaches a lesser minimum effect
         verdict = replace(verdict, reading=Reading.FASTER)
     most = {phase: share.upper for phase, share in left.items()}
     return replace(verdict, outcome=outcome, reason=reason, left_at_most=most, tells=not missed)
+
+
+def _checked(
+    verdict: Verdict, contrast: Contrast, record: ComparisonRecord, device: str, context: RunContext
+) -> Verdict:
+    """Return the verdict with warnings on its pairs, or as one that says nothing if these can't be trusted.
+
+    They can't if a phase moved that the change can't touch, or if an exact change trains otherwise.
+    """
+    prepared_ahead = _may_prepare_ahead(record, device)
+    if moved := moved_controls(record.pairs, contrast.touched(device), prepared_ahead):
+        return _uninformative(verdict, "something else changed between the arms: " + "; ".join(map(str, moved)))
+    uncovered = uncovered_waits(record.pairs, contrast.touches) if prepared_ahead else []
+    is_exact = verdict.meaning is Meaning.EXACT
+    by_chance = is_exact and context.noise is not None and losses.same(context.noise) is False
+    verdict = replace(verdict, warnings=[*map(str, uncovered), *verdict.warnings, *[LOSSES_BY_CHANCE] * by_chance])
+    if is_exact and not by_chance and losses.same(record, _changes_loader_alone(contrast)) is False:
+        return _uninformative(verdict, TRAINS_OTHERWISE)
+    return verdict
+
+
+def _missed(outcome: Outcome, compared: JudgedComparison, context: RunContext) -> str:
+    """Return why the pairs do not decide as their interval does; an empty text if they do."""
+    if outcome is Outcome.REFUTED:
+        return why_not_refuted(compared, context)
+    return why_not_supported(compared, context) if outcome is Outcome.SUPPORTED else ""
 
 
 def _with_figures(
@@ -148,21 +165,24 @@ def _with_figures(
     )
 
 
-def _worthless(verdict: Verdict, reason: str) -> Verdict:
+def _uninformative(verdict: Verdict, reason: str) -> Verdict:
     """Return the verdict on pairs that say nothing of the change."""
     return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
 
 
-def _weigh(result: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
+def _outcome_of(result: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     """Return what the interval says of a change that has to reach the minimum effect, and why."""
     effect, least = result.effect, 1 + minimum
     reached, gains = f"the minimum effect of {percent(least)}", "the whole interval lies above zero"
-    gains += _end("from", effect.low, 1.0)
+    gains += _exact_end("from", effect.low, 1.0)
     if effect.high < least:
         smaller = "; there is a gain, and it is smaller" if effect.low > 1 else ""
-        return Outcome.REFUTED, f"the whole interval lies below {reached}{_end('up to', effect.high, least)}{smaller}"
+        return (
+            Outcome.REFUTED,
+            f"the whole interval lies below {reached}{_exact_end('up to', effect.high, least)}{smaller}",
+        )
     if effect.low >= least:
-        return Outcome.SUPPORTED, f"the whole interval lies above {reached}{_end('from', effect.low, least)}"
+        return Outcome.SUPPORTED, f"the whole interval lies above {reached}{_exact_end('from', effect.low, least)}"
     if effect.low > 1 and effect.ratio >= least:
         return Outcome.SUPPORTED, f"{gains}, and the estimate reaches {reached}"
     if effect.low > 1:
@@ -175,7 +195,7 @@ def _weigh(result: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     )
 
 
-def _end(which: str, end: float, limit: float) -> str:
+def _exact_end(which: str, end: float, limit: float) -> str:
     """Return a note with more decimals on an end of an interval that looks like the limit it is held against."""
     shown = told_apart(end, limit)
     return f" ({which} {shown})" if shown else ""
@@ -197,7 +217,7 @@ def _status_text(trial: TrialRecord) -> str:
     return trial.reason if trial.status is Status.NOT_TESTABLE else trial.failure
 
 
-def _overlaps(record: ComparisonRecord, device: str) -> bool:
+def _may_prepare_ahead(record: ComparisonRecord, device: str) -> bool:
     """Return whether batches may be made ready beside training: on a processor alone, loader workers have to do that.
 
     A loader that nobody saw may have some, or threads.
@@ -206,7 +226,7 @@ def _overlaps(record: ComparisonRecord, device: str) -> bool:
     return device != "cpu" or workers != {0}
 
 
-def _by_the_loader(contrast: Contrast) -> bool:
+def _changes_loader_alone(contrast: Contrast) -> bool:
     """Return whether a command's loader alone is changed, which gives its dataset other random numbers."""
     command = contrast.treatment.settings.command is not None
     return command and all(key in KEYWORDS for key in contrast.overrides)

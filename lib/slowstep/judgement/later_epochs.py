@@ -42,9 +42,9 @@ def unlike_first(run: Run) -> str:
 
 
 def _differences(run: Run) -> str:
-    told = [
+    differences = [
         f"{NAMES[name].format(f'{later:,}')} after it and {first:,} in it"
         for name, (first, later) in run["later_epochs"].items()
         if name in NAMES
     ]
-    return "; ".join(told)
+    return "; ".join(differences)

@@ -35,17 +35,17 @@ def left_out(
     pace comes from.
     """
     run = settings.run
-    told = []
+    clauses = []
     if settings.command and "arguments" not in (run.objects or ()):
         unknown = _go_on(run, observed) and seconds_after_epoch(settings, observed) is None
-        told.append(AFTER_EPOCHS if unknown else SELDOM)
-        told += [LATER_EPOCHS] if unknown and (settings.job.epochs or 0) > 1 else []
+        clauses.append(AFTER_EPOCHS if unknown else SELDOM)
+        clauses += [LATER_EPOCHS] if unknown and (settings.job.epochs or 0) > 1 else []
     for event in (e for e in EVENTS if is_rare(run, e) and e not in counted):
         if strategy(run, event) != "best":
-            told.append(f"{NAMES[event]}, {_why(settings, events, event)}")
+            clauses.append(f"{NAMES[event]}, {_why(settings, events, event)}")
         elif is_rare(run, "evaluate"):
-            told.append(BEST)
-    return "; ".join(told)
+            clauses.append(BEST)
+    return "; ".join(clauses)
 
 
 def seconds_after_epoch(settings: Settings, observed: Mapping[str, object]) -> float | None:

@@ -18,10 +18,10 @@ that loss or to the run's, whichever is larger."""
 ROUNDINGS = 2
 """The roundings to the losses' own dtype by which an exact change may move a loss, where that is more."""
 
-NOISE = 4
+ROUNDING_NOISE = 4
 """The roundings of a one below which losses are nothing but rounding: what is left of terms around one that cancel."""
 
-CANCELS = 0.5
+CANCELLING_SHARE = 0.5
 """The mean loss, relative to that of the losses without their signs, below which it is what is left of losses of both
 signs. A difference relative to it says nothing."""
 
@@ -32,7 +32,7 @@ MEAN_TOLERANCE = 0.03
 """Relative difference of the mean over all losses kept that rounding in later steps, or dropout's other masks, may
 make. A run whose updates are wrong or missing agrees in the first steps, where little is learned, but not here."""
 
-CHANCE = 3.0
+CHANCE_ERRORS = 3.0
 """The standard errors by which mean losses may differ by chance, where steps train on other random numbers."""
 
 MOST_BY_CHANCE = 0.3
@@ -41,7 +41,7 @@ MOST_BY_CHANCE = 0.3
 FEWEST = 4
 """The fewest losses with a standard error."""
 
-LEARNED = 1.0
+LEARNING_STEPS = 1.0
 """The steps at the full learning rate that all compared ones have to be worth together. What learns less hardly moves
 its weights, as in the first steps of a long warm-up: there a run whose updates are wrong or missing has the same
 losses."""
@@ -60,32 +60,33 @@ def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
     `reorders_draws` says that the change may give a program other random numbers: loader workers have their own. Where
     arms hardly learn, losses that differ say something, and losses that agree say nothing.
     """
-    found = _agree(record, reorders_draws)
+    found = _losses_agree(record, reorders_draws)
     return None if found and learning_rate_reached(record) is not None else found
 
 
 def learning_rate_reached(record: ComparisonRecord) -> float | None:
-    """Return the largest learning rate of the compared steps, relative to the one that was set, if both arms hardly
-    learn in them; None if one does, or if that is not known.
+    """Return how far the learning rate came in the compared steps, as a part of the one that was set.
+
+    None if an arm learns enough in these steps, or if that is not known.
     """
     a, b = (arm.learning_rates for arm in (record.baseline, record.treatment))
     compared = min(len(a), len(b))
-    if not compared or max(sum(a[:compared]), sum(b[:compared])) >= LEARNED:
+    if not compared or max(sum(a[:compared]), sum(b[:compared])) >= LEARNING_STEPS:
         return None
     return max(*a[:compared], *b[:compared])
 
 
-def _agree(record: ComparisonRecord, reorders_draws: bool) -> bool | None:
+def _losses_agree(record: ComparisonRecord, reorders_draws: bool) -> bool | None:
     if wrote_into_others(record):
         return None
     arms = (record.baseline, record.treatment)
     if reorders_draws or any(arm.observed.get(fact) for arm in arms for fact in RANDOM):
-        return _near(record, CHANCE)
-    near = _near(record, 0.0)
+        return _means_agree(record, CHANCE_ERRORS)
+    near = _means_agree(record, 0.0)
     a, b = record.baseline.losses, record.treatment.losses
-    if not (a and b) or _are_rounding(a, b):
+    if not (a and b) or _are_rounding_only(a, b):
         return None
-    run, relative = _scale(a), max(TOLERANCE, ROUNDINGS * _rounding(a, b))
+    run, relative = _root_mean_square(a), max(TOLERANCE, ROUNDINGS * _relative_rounding(a, b))
     first = zip(a[:EXACT_STEPS], b[:EXACT_STEPS], strict=False)
     return near is not False and all(abs(x - y) <= relative * max(abs(x), run) for x, y in first)
 
@@ -99,20 +100,20 @@ def wrote_into_others(record: ComparisonRecord) -> bool:
     return any(arm.observed.get("frozen_bytes_written_on_device") for arm in arms)
 
 
-def _near(record: ComparisonRecord, errors: float) -> bool | None:
+def _means_agree(record: ComparisonRecord, errors: float) -> bool | None:
     """Return whether the mean losses agree, within what rounding may make of them, or so many standard errors.
 
     Where losses of both signs cancel, they are only told to differ, and only by what neither rounding nor chance makes.
     """
     same_samples = _over_same_samples(record)
     a, b = record.baseline.losses, record.treatment.losses
-    if same_samples is None or _are_rounding(a, b):
+    if same_samples is None or _are_rounding_only(a, b):
         return None
     (mean_a, mean_b), apart = map(_mean, same_samples), [y - x for x, y in zip(a, b, strict=False)]
     n, middle = len(apart), _mean(apart)
     error = math.sqrt(sum((one - middle) ** 2 for one in apart) / (n - 1) / n) if n >= FEWEST else 0.0
-    if _cancel(same_samples[0]):
-        beyond = abs(mean_b - mean_a) > max(CHANCE * error, MOST_BY_CHANCE * _scale(a))
+    if _signs_cancel(same_samples[0]):
+        beyond = abs(mean_b - mean_a) > max(CHANCE_ERRORS * error, MOST_BY_CHANCE * _root_mean_square(a))
         return False if n >= FEWEST and beyond else None
     by_chance = min(errors * error / abs(mean_a), MOST_BY_CHANCE)
     return abs(mean_b / mean_a - 1) <= max(MEAN_TOLERANCE, by_chance)
@@ -125,7 +126,7 @@ def change(record: ComparisonRecord) -> float | None:
     baseline's mean is only what is left of losses that cancel.
     """
     same_samples = _over_same_samples(record)
-    if same_samples is None or _cancel(same_samples[0]) or _are_rounding(*same_samples):
+    if same_samples is None or _signs_cancel(same_samples[0]) or _are_rounding_only(*same_samples):
         return None
     if learning_rate_reached(record) is not None:
         return None
@@ -142,7 +143,7 @@ def _over_same_samples(record: ComparisonRecord) -> tuple[Sequence[float], Seque
     a, b = record.baseline, record.treatment
     if any(a.observed.get(fact) != b.observed.get(fact) for fact in DATA) or wrote_into_others(record):
         return None
-    ends_a, ends_b = _ends(a), _ends(b)
+    ends_a, ends_b = _samples_by_step(a), _samples_by_step(b)
     common = max(set(ends_a) & set(ends_b), default=0)
     return (a.losses[: ends_a.index(common) + 1], b.losses[: ends_b.index(common) + 1]) if common else None
 
@@ -151,17 +152,17 @@ def _mean(losses: Sequence[float]) -> float:
     return sum(losses) / len(losses)
 
 
-def _scale(losses: Sequence[float]) -> float:
+def _root_mean_square(losses: Sequence[float]) -> float:
     """Return the size of a run's losses, whatever their signs: the root of their mean square."""
     return math.sqrt(sum(loss * loss for loss in losses) / len(losses))
 
 
-def _cancel(losses: Sequence[float]) -> bool:
+def _signs_cancel(losses: Sequence[float]) -> bool:
     """Return whether losses of both signs cancel in their mean, as those of a critic or of a policy gradient do."""
-    return abs(sum(losses)) <= CANCELS * sum(map(abs, losses))
+    return abs(sum(losses)) <= CANCELLING_SHARE * sum(map(abs, losses))
 
 
-def _rounding(*arms: Sequence[float]) -> float:
+def _relative_rounding(*arms: Sequence[float]) -> float:
     """Return the relative rounding of the coarsest dtype that holds all these losses: bfloat16, float16 or float32."""
     values = np.array([loss for losses in arms for loss in losses], dtype=np.float32)
     if not (values.view(np.uint32) & 0xFFFF).any():
@@ -170,11 +171,11 @@ def _rounding(*arms: Sequence[float]) -> float:
         return 2.0**-10 if (values.astype(np.float16) == values).all() else 2.0**-23
 
 
-def _are_rounding(*arms: Sequence[float]) -> bool:
+def _are_rounding_only(*arms: Sequence[float]) -> bool:
     """Return whether the losses of all arms are nothing but rounding."""
-    return all(_scale(losses) <= NOISE * _rounding(*arms) for losses in arms)
+    return all(_root_mean_square(losses) <= ROUNDING_NOISE * _relative_rounding(*arms) for losses in arms)
 
 
-def _ends(trial: TrialRecord) -> list[int]:
+def _samples_by_step(trial: TrialRecord) -> list[int]:
     """Return the number of samples trained on by the end of each step."""
     return list(accumulate([samples_of_step(trial.observed)] * len(trial.losses)))

@@ -1,7 +1,8 @@
-"""What a comparison does not tell, though its interval does.
+"""Reasons why a comparison decides nothing although its interval seems to.
 
-Its pairs missed what the run does rarely, stalls and reads from disk, and refute no change that acts there. Or equal
-arms were told apart by as much.
+Its pairs may have missed what the run does rarely, such as stalls and reads from disk: then they refute no change that
+acts there. Or equal arms (A/A) lie as far apart as the effect. Each rule returns its reason as a clause, or an empty
+text if it does not apply.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast, Meaning
-from slowstep.judgement.comparison import ComparisonResult, apart_from_itself, change_by_samples, launches_of
+from slowstep.judgement.comparison import ComparisonResult, aa_offset, change_by_samples, launches_of
 from slowstep.judgement.first_reads import FirstReads
 from slowstep.judgement.losses import DATA
 from slowstep.judgement.observed_sizes import positions_of_sample
 from slowstep.judgement.run_facts import MAY_STALL
-from slowstep.judgement.stopping import shown_alone
+from slowstep.judgement.stopping import needs_another_launch
 from slowstep.judgement.suspects import LITTLE
 from slowstep.judgement.throughput import sides, speed_up, throughput, works
 from slowstep.judgement.timeline import NOTICED
@@ -24,19 +25,19 @@ from slowstep.records import PHASES, Block, ComparisonRecord
 from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import phase_named
 
-GIVEN = "numbers_of_sample"
+NUMBERS_OF_SAMPLE = "numbers_of_sample"
 """The fact that holds the numbers which the model is called with for each sample, by argument."""
 
-PART_OF_BATCH = 0.6
+LARGEST_KEPT_PART = 0.6
 """The share of the numbers for each sample that a model is still called with, up to which a program with larger batches
 is taken to train on a part of them. Batches of neighbours in a graph share more of these the larger they are."""
 
-OF_LENGTH = {*DATA} - {"cached_batches"}
+LENGTH_FACTS = {*DATA} - {"cached_batches"}
 """The facts that decide how long batches are."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownOfRun:
+class RunContext:
     """What is known of the run as it is, beside the pairs of the comparison that is judged."""
 
     stalls: Mapping[str, float] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class KnownOfRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class JudgedComparison:
     """A comparison, with what the rules below need to ask what its pairs missed."""
 
     contrast: Contrast
@@ -61,34 +62,34 @@ class Compared:
     """Share of the wall time, by phase, that the baseline spent in these pairs (`Verdict.before`)."""
 
 
-def missed_for_refuting(compared: Compared, known: KnownOfRun) -> str:
+def why_not_refuted(compared: JudgedComparison, context: RunContext) -> str:
     """Return why these pairs do not refute the change, though their interval does; an empty text if they do."""
     return (
-        _missed_in_any_case(compared, known)
+        _why_neither(compared, context)
         or _still_starting(compared)
         or _long_batches_not_met(compared)
         or _stalls_removed(compared)
-        or _stalls_not_met(compared, known.stalls)
-        or _missed_in_memory(compared, known.reads)
+        or _stalls_not_met(compared, context.stalls)
+        or _reads_not_met(compared, context.reads)
     )
 
 
-def missed_for_supporting(compared: Compared, known: KnownOfRun) -> str:
+def why_not_supported(compared: JudgedComparison, context: RunContext) -> str:
     """Return why these pairs do not support the change, though their interval does; an empty text if they do."""
-    missed = _missed_in_any_case(compared, known) or _part_of_batch(compared.record)
-    missed = missed or _stalls_added(compared) or _of_one_launch(compared)
+    missed = _why_neither(compared, context) or _trains_on_part_of_batch(compared.record)
+    missed = missed or _stalls_added(compared) or _shown_by_one_launch(compared)
     if compared.contrast.meaning is Meaning.DIAGNOSTIC:  # a limit that may lie higher
-        return missed or _missed_in_memory(compared, known.reads)
+        return missed or _reads_not_met(compared, context.reads)
     return missed
 
 
-def _missed_in_any_case(compared: Compared, known: KnownOfRun) -> str:
+def _why_neither(compared: JudgedComparison, context: RunContext) -> str:
     """Return why these pairs neither support nor refute the change, though their interval does; empty if they do."""
-    return _differs_as_much(compared, known.noise) or _unlike_samples(compared)
+    return _differs_from_itself(compared, context.noise) or _met_unlike_samples(compared)
 
 
-def _still_starting(compared: Compared) -> str:
-    """Return that the changed run was still starting in these pairs, as most of the job is not; empty if it was not."""
+def _still_starting(compared: JudgedComparison) -> str:
+    """Say that the changed run was still starting in these pairs, as most of the job is not; empty if it was not."""
     again, median = compared.record.treatment.observed.get("recompilations"), compared.result.median_ratio
     if not compared.record.treatment.settled:
         return "the changed run's steps were still becoming faster when its blocks began, and may have gone on so"
@@ -100,11 +101,11 @@ def _still_starting(compared: Compared) -> str:
     return ""
 
 
-def _long_batches_not_met(compared: Compared) -> str:
-    """Return that the change acts on how long batches are, and these pairs met shorter ones than an epoch has."""
+def _long_batches_not_met(compared: JudgedComparison) -> str:
+    """Say that the change acts on how long batches are, and these pairs met shorter ones than an epoch has."""
     blocks, whole = sides(compared.record.pairs)[0], positions_of_sample(compared.record.baseline.observed)
     positions = [block.work.padded_tokens for block in blocks]
-    if not (whole and all(positions) and compared.contrast.expects.keys() & OF_LENGTH):
+    if not (whole and all(positions) and compared.contrast.expects.keys() & LENGTH_FACTS):
         return ""
     met = sum(positions) / sum(block.work.samples for block in blocks)
     if compared.result.effect.high * whole / met < 1 + compared.minimum:
@@ -115,8 +116,8 @@ def _long_batches_not_met(compared: Compared) -> str:
     )
 
 
-def _unlike_samples(compared: Compared) -> str:
-    """Return that the arms met samples of unlike lengths, and that these decide; empty if they did not.
+def _met_unlike_samples(compared: JudgedComparison) -> str:
+    """Say that the arms met samples of unlike lengths, and that these decide; empty if they did not.
 
     That happens where batches are grouped by length, and a few of them are all long. Truncation does not count: it
     makes samples shorter for good.
@@ -137,16 +138,16 @@ def _unlike_samples(compared: Compared) -> str:
     )
 
 
-def _part_of_batch(record: ComparisonRecord) -> str:
-    """Return that the program trains on a part of its larger batches, as far as its calls show; empty if it does not.
+def _trains_on_part_of_batch(record: ComparisonRecord) -> str:
+    """Say that the program trains on a part of its larger batches, as far as its calls show; empty if it does not.
 
     It may cut what a buffer of its own has no room for. Some argument of the model grows with whole batches.
     """
     before, after = record.baseline.observed, record.treatment.observed
     small, large = (one.get("per_device_train_batch_size") for one in (before, after))
-    given, still = (_positive(one.get(GIVEN)) for one in (before, after))
+    given, still = (_positive(one.get(NUMBERS_OF_SAMPLE)) for one in (before, after))
     kept = max((still[name] / given[name] for name in given.keys() & still.keys()), default=1.0)
-    if not (isinstance(small, int) and isinstance(large, int) and small < large and kept <= PART_OF_BATCH):
+    if not (isinstance(small, int) and isinstance(large, int) and small < large and kept <= LARGEST_KEPT_PART):
         return ""
     return (
         f"batches have {large} samples in place of {small}, and the model is called with {kept:.2g} times as many "
@@ -160,9 +161,9 @@ def _positive(numbers: object) -> dict[str, float]:
     return {name: value for name, value in each if isinstance(value, int | float) and value > 0}
 
 
-def _differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
-    """Return that the run differs from itself by as much as decides here; empty if it does not."""
-    apart, effect, least = apart_from_itself(noise), compared.result.effect, math.log1p(compared.minimum)
+def _differs_from_itself(compared: JudgedComparison, noise: ComparisonRecord | None) -> str:
+    """Say that the run differs from itself by as much as decides here; empty if it does not."""
+    apart, effect, least = aa_offset(noise), compared.result.effect, math.log1p(compared.minimum)
     if effect.upper < least:
         decides, may = effect.upper + apart >= least, "hide a gain"
     else:
@@ -173,8 +174,8 @@ def _differs_as_much(compared: Compared, noise: ComparisonRecord | None) -> str:
     return f"the run differs from itself by {by} without any change (A/A), beyond chance, which may {may}"
 
 
-def _missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
-    """Return that the change acts on a wait for files which these pairs found in memory; empty if it does not."""
+def _reads_not_met(compared: JudgedComparison, reads: FirstReads | None) -> str:
+    """Say that the change acts on a wait for files which these pairs found in memory; empty if it does not."""
     if reads is None or not compared.contrast.acts_on(reads.phase):
         return ""
     if not reads.hides(compared.result.effect.high, 1 + compared.minimum):
@@ -185,26 +186,26 @@ def _missed_in_memory(compared: Compared, reads: FirstReads | None) -> str:
     )
 
 
-def _stalls_removed(compared: Compared) -> str:
-    """Return that the change shortens waits which few pairs met, so that the median pair hides its gain."""
+def _stalls_removed(compared: JudgedComparison) -> str:
+    """Say that the change shortens waits which few pairs met, so that the median pair hides its gain."""
     result = compared.result
     if not (result.effect.median and _fewer_stalls(*sides(compared.record.pairs), compared.minimum)):
         return ""
     return f"{_median_and_whole(result)}, since waits of the run grow shorter: they come too rarely for these pairs"
 
 
-def _stalls_added(compared: Compared) -> str:
-    """Return that the changed run stalls in a few pairs, so that the median pair hides what the change costs."""
+def _stalls_added(compared: JudgedComparison) -> str:
+    """Say that the changed run stalls in a few pairs, so that the median pair hides what the change costs."""
     before, after = sides(compared.record.pairs)
     if not (compared.result.effect.median and _fewer_stalls(after, before, compared.minimum)):
         return ""
     return f"{_median_and_whole(compared.result)}, since the changed run waits for long in a few of these pairs"
 
 
-def _of_one_launch(compared: Compared) -> str:
-    """Return that one launch alone shows the gain, whose own speed may be all of it; empty if others confirm it."""
+def _shown_by_one_launch(compared: JudgedComparison) -> str:
+    """Say that one launch alone shows the gain, whose own speed may be all of it; empty if others confirm it."""
     launches = launches_of(compared.record.pairs)
-    if not shown_alone(compared.result.effect, launches):
+    if not needs_another_launch(compared.result.effect, launches):
         return ""
     return (
         "all of its pairs are of one launch of each arm, and two launches of the same run may differ by as much: "
@@ -219,8 +220,8 @@ def _median_and_whole(result: ComparisonResult) -> str:
     )
 
 
-def _stalls_not_met(compared: Compared, stalls: Mapping[str, float]) -> str:
-    """Return that these pairs met too little of the stalls that the change acts on."""
+def _stalls_not_met(compared: JudgedComparison, stalls: Mapping[str, float]) -> str:
+    """Say that these pairs met too little of the stalls that the change acts on."""
     missed = {
         phase: share
         for phase, share in sorted(stalls.items())

@@ -56,8 +56,8 @@ def slow_nodes(effects: Mapping[int, Interval], minimum: float) -> SlowNodes | N
 
     def slower(one: int, other: int) -> bool:
         a, b = every[one], every[other]
-        told = FIRST not in (a, b) or (a.p if b is FIRST else b.p) * len(effects) <= NOMINAL_P
-        return told and b.lower > a.upper and b.ratio >= (1 + minimum) * a.ratio
+        beyond_chance = FIRST not in (a, b) or (a.p if b is FIRST else b.p) * len(effects) <= NOMINAL_P
+        return beyond_chance and b.lower > a.upper and b.ratio >= (1 + minimum) * a.ratio
 
     slow = sorted((n for n in every if any(slower(n, m) for m in every)), key=lambda n: every[n].mean)
     if not slow:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import STALL, ComparisonResult
-from slowstep.judgement.course import LEAST, Course, courses
+from slowstep.judgement.course import LEAST_CHANGE, Course, courses
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.throughput import samples_per_step, seconds_per_sample, sides
 from slowstep.records import Block, ComparisonRecord, TrialRecord
@@ -24,51 +24,80 @@ LATE_SECONDS = 2.0
 """The seconds by which a start may be later without a note."""
 
 
-def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | None, exact: bool) -> list[str]:
+def notes_on(record: ComparisonRecord, result: ComparisonResult, bound: Bound | None, exact: bool) -> list[str]:
     """Return what a reader of a comparison should know beside its effect, in a sentence each.
 
     `bound` is what was expected of the change at most, and `exact` whether it leaves training as it is.
     """
+    return [
+        *_bound_notes(result, bound),
+        *_stall_notes(result),
+        *(_growth_notes(record) if result.effect.lower > 0 else ()),
+        *_loss_notes(record, exact),
+        *_start_notes(record, result.effect),
+        *_warm_up_notes(record),
+        *_repeated_block_notes(record),
+        *_shared_weight_notes(record),
+        *_interruption_notes(record),
+    ]
+
+
+def _bound_notes(result: ComparisonResult, bound: Bound | None) -> list[str]:
+    if bound is None or result.effect.low <= bound.ratio:
+        return []
+    return [f"measured beyond its bound ({bound}), so the bound's assumption is wrong here"]
+
+
+def _stall_notes(result: ComparisonResult) -> list[str]:
+    """Return the notes on stalls of one arm, and on pairs that lie far out."""
     notes = []
-    if bound and read.effect.low > bound.ratio:
-        notes.append(f"measured beyond its bound ({bound}), so the bound's assumption is wrong here")
-    if read.stall:
+    if result.stall:
         notes.append(
-            f"over all steps it is {percent(read.total_ratio)}, and {percent(read.median_ratio)} by the median step: "
-            "one arm stalls now and then"
+            f"over all steps it is {percent(result.total_ratio)}, and {percent(result.median_ratio)} by the median "
+            "step: one arm stalls now and then"
         )
-    if read.effect.median and abs(math.log(read.total_ratio) - read.effect.mean) > STALL:
+    if result.effect.median and abs(math.log(result.total_ratio) - result.effect.mean) > STALL:
         notes.append(
             "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
-            f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
+            f"{percent(result.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
-    notes += _growth_notes(record) if read.effect.lower > 0 else []
-    notes += _loss_notes(record, exact)
-    notes += _start_notes(record, read.effect)
-    if not (record.baseline.settled and record.treatment.settled):
-        notes.append("the step time was still falling when warm-up ended")
-    if record.redone:
-        notes.append(
-            f"blocks measured again, with their pairs, because something interrupted them: {len(record.redone)}"
-        )
-    on_device = losses.wrote_into_others(record)
-    if on_device:
-        notes.append(
+    return notes
+
+
+def _warm_up_notes(record: ComparisonRecord) -> list[str]:
+    settled = record.baseline.settled and record.treatment.settled
+    return [] if settled else ["the step time was still falling when warm-up ended"]
+
+
+def _repeated_block_notes(record: ComparisonRecord) -> list[str]:
+    if not record.redone:
+        return []
+    return [f"blocks measured again, with their pairs, because something interrupted them: {len(record.redone)}"]
+
+
+def _shared_weight_notes(record: ComparisonRecord) -> list[str]:
+    """Return the notes on trials that wrote into frozen weights which they share."""
+    if losses.wrote_into_others(record):
+        return [
             "a trial wrote into the frozen weights that trials share on the device, so losses of both arms say nothing "
             "about each other"
-        )
+        ]
+    notes = []
     for which, trial in (("baseline", record.baseline), ("changed run", record.treatment)):
-        written = trial.observed.get("frozen_bytes_written")
-        if written and not on_device:
+        if written := trial.observed.get("frozen_bytes_written"):
             notes.append(
                 f"the {which} wrote into {written / 2**20:.0f} MiB of the frozen weights that trials share, so it has "
                 "copies of its own of them"
             )
-    interrupted = disturbances(b.interrupted for b in record.blocks)
-    if interrupted:
-        causes, count = ", ".join(why for why, _ in interrupted), sum(times for _, times in interrupted)
-        notes.append(f"{count} of {2 * len(record.pairs)} blocks were still interrupted: {causes}")
     return notes
+
+
+def _interruption_notes(record: ComparisonRecord) -> list[str]:
+    interrupted = disturbances(b.interrupted for b in record.blocks)
+    if not interrupted:
+        return []
+    causes, count = ", ".join(why for why, _ in interrupted), sum(times for _, times in interrupted)
+    return [f"{count} of {2 * len(record.pairs)} blocks were still interrupted: {causes}"]
 
 
 def passing(one: Course) -> str:
@@ -84,8 +113,8 @@ def passing(one: Course) -> str:
 
 def _growth_notes(record: ComparisonRecord) -> list[str]:
     """Return the notes on phases that grow as the changed run trains on, and do not without the change."""
-    before = {one.phase for one in courses(record.baseline.steps, LEAST) if one.grows}
-    grow = [one for one in courses(record.treatment.steps, LEAST) if one.grows and not one.once]
+    before = {one.phase for one in courses(record.baseline.steps, LEAST_CHANGE) if one.grows}
+    grow = [one for one in courses(record.treatment.steps, LEAST_CHANGE) if one.grows and not one.once]
     return [
         f"{phase_named(one.phase)} takes longer the further the changed run has trained (its steps grew by "
         f"{percentage(one.change - 1)} in {one.steps:,} steps), so the gain holds for the beginning alone"

@@ -37,21 +37,21 @@ HINTS = (
 """Operators beside the arithmetic, and what they do, in words."""
 
 
-SOME = 0.1
+LEAST_REST_OF_FUNCTION = 0.1
 """The lines of a function that are too small to be named are told together if they take at least this part of its
 time."""
 
-REACHED = 0.7
+LARGE_PRODUCT_RATE = 0.7
 """The part of the measured rate that a large product with weights reaches: between half of it and all, so the middle of
 both."""
 
-PROFILED_TO, OF_FEW = 1.5, 2.0
-"""The factors by which a share from a profile of some steps may be off, and from one of fewer than `ENOUGH`."""
+PROFILE_ERROR, SHORT_PROFILE_ERROR = 1.5, 2.0
+"""The factors by which a share from a profile of some steps may be off, and from one of fewer than `ENOUGH_STEPS`."""
 
-ENOUGH = 3
+ENOUGH_STEPS = 3
 """The fewest steps whose median one disturbed step does not move."""
 
-FEW = 2
+MOST_LINES = 2
 """The most lines that are named where each of them may hold something."""
 
 
@@ -90,13 +90,13 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> ProfileSha
     """Return the loop in Python within a phase, which lines of the user's code run or call; None where there is none.
 
     The profiler makes each call longer, so its share is at most what these lines take in steps without it. Small
-    products are lost as far as a large one would be faster: one that reaches `REACHED` of the `rate` in FLOP/s.
+    products are lost as far as a large one would be faster, at `LARGE_PRODUCT_RATE` of the `rate` (FLOP/s).
     """
     loop = profile.loops.get(phase)
     own = sum(p.share for p in profile.places if p.phase == phase and p.own)
     if loop is None or own <= 0:
         return None
-    small = max(0.0, loop.products - loop.flops / (REACHED * rate)) if rate else 0.0
+    small = max(0.0, loop.products - loop.flops / (LARGE_PRODUCT_RATE * rate)) if rate else 0.0
     share = min(own, (loop.seconds + small) / profile.seconds)
     times = f"{loop.calls / profile.steps:,.0f} times a step"
     back = "the way back through " if loop.of else ""
@@ -114,7 +114,7 @@ def line_of_loop(profile: ProfileRecord, phase: str) -> str:
     if turning := _turning(profile, phase):
         return max(turning, key=lambda line: turning[line])
     found = [p for p in profile.places if p.phase == phase and p.own]
-    most = trust(profile) * (loop.seconds + loop.products) / profile.seconds
+    most = profile_error(profile) * (loop.seconds + loop.products) / profile.seconds
     line = next((p for p in found if p.share <= most), found[0] if found else None)
     return line.where if line else ""
 
@@ -166,13 +166,13 @@ def _lines_of(profile: ProfileRecord, phase: str, share: float) -> list[str]:
     A line that takes far more may hold it as well, but does not tell where it is if no other line may.
     """
     may_hold = [p for p in profile.places if p.phase == phase and p.own and p.share >= share / 2]
-    tells = any(p.share <= trust(profile) * share for p in may_hold)
-    return [p.where for p in may_hold] if tells and len(may_hold) <= FEW else []
+    tells = any(p.share <= profile_error(profile) * share for p in may_hold)
+    return [p.where for p in may_hold] if tells and len(may_hold) <= MOST_LINES else []
 
 
-def trust(profile: ProfileRecord) -> float:
+def profile_error(profile: ProfileRecord) -> float:
     """Return the factor by which a share from a profile may be off: more where one step may be a disturbed one."""
-    return PROFILED_TO if profile.steps >= ENOUGH else OF_FEW
+    return PROFILE_ERROR if profile.steps >= ENOUGH_STEPS else SHORT_PROFILE_ERROR
 
 
 def training(profile: ProfileRecord, phase: str) -> float:
@@ -205,7 +205,7 @@ def places(seen: Sequence[Place], phase: str, least: float) -> list[ProfileShare
     for function, share in functions.items():
         rest = share - sum(p.share for p in lines if p.within == function)
         small = next((p for p in there if p.within == function and p not in lines), None)
-        if small is not None and rest >= SOME * share:
+        if small is not None and rest >= LEAST_REST_OF_FUNCTION * share:
             found.append(ProfileShare(what=f"{_named(small)} and other lines that {_name(function)} runs", share=rest))
     return sorted(found, key=lambda part: -part.share)
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from slowstep.judgement.comparison import FEWEST_PAIRS, launches_of
 from slowstep.judgement.drift import UNKNOWN, Drift
-from slowstep.judgement.events_alone import measured_alone
+from slowstep.judgement.events_alone import event_seconds
 from slowstep.judgement.intervals import interval, paired
 from slowstep.judgement.later_epochs import unlike_first
 from slowstep.judgement.left_out import NAMES, left_out, seconds_after_epoch
 from slowstep.judgement.observed_sizes import loaders_of_step, ranks_of
-from slowstep.judgement.run_facts import RunFacts
+from slowstep.judgement.run_facts import NO_STALLS, RunFacts, StallFactors
 from slowstep.judgement.throughput import samples_per_step, seconds_per_step
 from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
@@ -37,6 +37,9 @@ OTHER_DATA = 0.05
 
 NEGLIGIBLE = 0.005
 """What comes after epochs is a part of its own if it takes more than this share of the steps' time."""
+
+AFTER_EPOCH = "what the program did after the first epoch took {:.2g} s in the survey, taken for each"
+"""What is assumed of the seconds after an epoch, as a clause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +107,7 @@ def project(
     noise: ComparisonRecord,
     events: EventRecord | None,
     change: ComparisonRecord | None = None,
-    stalls: float = 1.0,
-    stalls_at_most: tuple[float, float] = (1.0, 1.0),
+    stalls: StallFactors = NO_STALLS,
     drift: Drift = UNKNOWN,
 ) -> Projection | None:
     """Return the job of `settings.job` at the baseline's speed, measured in `noise`.
@@ -114,46 +116,37 @@ def project(
 
     With a `change` this is the job after the change: at the baseline's speed, times the change that those pairs
     measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls`
-    is the factor by which steps are longer on the mean once stalls count that the blocks of `noise` did not meet.
-    `stalls_at_most` are those by which they may be shorter and longer still, as stalls are known. By the `drift`, all
-    that the job does may take more or less time than when it was measured.
-    Where `job.samples` is not given, an epoch is that of the trials' data. Steps, saves and evaluations are counted for
-    the same epoch.
+    says how much longer steps are once stalls count that the blocks of `noise` did not meet. By the `drift`, all that
+    the job does may take more or less time than when it was measured. Where `job.samples` is not given, an epoch is
+    that of the trials' data. Steps, saves and evaluations are counted for the same epoch.
     """
     if unknown(settings, noise) or (change and len(change.pairs) < FEWEST_PAIRS):
         return None
     settings, assumed = _with_known_epoch(settings, noise)
-    if (several := loaders_of_step(noise.baseline.observed)) > 1:
-        assumed.append(f"of the {several} loaders that a step draws from, that ends an epoch whose samples are counted")
     job, trial = settings.job, change.treatment if change else noise.baseline
-    mean, half = (stalls * x for x in _pace_of_job(job.samples, noise))
-    below, above = (math.hypot(half / mean, factor - 1) for factor in stalls_at_most)
-    if change:
-        pace = _after(change, mean, below, above)
-    else:
-        pace = _Pace(mean=mean, low=mean * max(0.0, 1 - below), high=mean * (1 + above))
+    observed = noise.baseline.observed  # the pace comes from there
+    pace = _pace_of_job(job.samples, noise, change, stalls)
     blocks = [p.treatment for p in (change or noise).pairs]
-    per_step = samples_per_step(blocks)
+    per_step, samples = samples_per_step(blocks), job.samples * job.epochs
     steps = math.ceil(_steps_of_epoch(settings, trial, per_step) * job.epochs)
-    samples = job.samples * job.epochs
     training = samples * pace.mean
     by_event = _seconds_of_events(settings, blocks, events, steps)
     parts = start_of(trial, per_step * pace.mean) | {"training steps": training}
     parts |= {NAMES[event]: seconds.mean for event, seconds in by_event.items()}
-    observed = noise.baseline.observed  # the pace comes from there
-    after = seconds_after_epoch(settings, observed) or 0.0
-    if int(job.epochs) * after > NEGLIGIBLE * training:
-        parts["after epochs"] = int(job.epochs) * after
-        assumed.append(f"what the program did after the first epoch took {after:.2g} s in the survey, taken for each")
+    after_epoch = seconds_after_epoch(settings, observed) or 0.0
+    if int(job.epochs) * after_epoch > NEGLIGIBLE * training:
+        parts["after epochs"] = int(job.epochs) * after_epoch
+        assumed.append(AFTER_EPOCH.format(after_epoch))
     seconds = sum(parts.values())
     rest = seconds - training
     low = rest + samples * pace.low - sum(event.mean - event.least for event in by_event.values())
     high = rest + samples * pace.high + sum(event.most - event.mean for event in by_event.values())
+    low, high = _with_drift(seconds, low, high, drift)
     return Projection(
         parts=parts,
         seconds=seconds,
-        low=seconds * math.exp(-math.hypot(math.log(seconds / low), drift.half)) if low > 0 else 0.0,
-        high=seconds * math.exp(math.hypot(math.log(high / seconds), drift.half)),
+        low=low,
+        high=high,
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
@@ -165,13 +158,23 @@ def project(
     )
 
 
+def _with_drift(seconds: float, low: float, high: float, drift: Drift) -> tuple[float, float]:
+    """Return both ends of the seconds of a job, widened by the drift of the machine."""
+    below = math.hypot(math.log(seconds / low), drift.half) if low > 0 else math.inf
+    above = math.hypot(math.log(high / seconds), drift.half)
+    return seconds * math.exp(-below), seconds * math.exp(above)
+
+
 def _with_known_epoch(settings: Settings, noise: ComparisonRecord) -> tuple[Settings, list[str]]:
     """Return the settings with the samples of an epoch, and what is assumed of them, as clauses."""
-    if settings.job.samples:
-        return settings, []
-    known = samples_of_epoch(noise)
-    assumed = f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"
-    return replace(settings, job=replace(settings.job, samples=known)), [assumed]
+    assumed = []
+    if not settings.job.samples:
+        known = samples_of_epoch(noise)
+        settings = replace(settings, job=replace(settings.job, samples=known))
+        assumed += [f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"]
+    if (several := loaders_of_step(noise.baseline.observed)) > 1:
+        assumed += [f"of the {several} loaders that a step draws from, that ends an epoch whose samples are counted"]
+    return settings, assumed
 
 
 def _seconds_of_events(
@@ -182,7 +185,7 @@ def _seconds_of_events(
     for event in NAMES:
         if not is_rare(settings.run, event) or strategy(settings.run, event) == "best":
             continue  # the measured steps include it, or it is not known how often it happens
-        by_itself = measured_alone(settings.run, events, event)
+        by_itself = event_seconds(settings.run, events, event)
         beside = _seconds_beside_blocks(blocks, settings, event)
         if beside or by_itself:
             times = occurrences(settings.run, event, steps)
@@ -248,7 +251,16 @@ class _Pace:
     """The ends if the baseline's pace were known exactly: what a change alone leaves open. None without a change."""
 
 
-def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
+def _pace_of_job(samples: int, noise: ComparisonRecord, change: ComparisonRecord | None, stalls: StallFactors) -> _Pace:
+    """Return the seconds a sample of the job: those of the baseline, times a change if there is one."""
+    mean, half = (stalls.mean * x for x in _baseline_pace(samples, noise))
+    below, above = (math.hypot(half / mean, factor - 1) for factor in (stalls.shorter, stalls.longer))
+    if change:
+        return _pace_after(change, mean, below, above)
+    return _Pace(mean=mean, low=mean * max(0.0, 1 - below), high=mean * (1 + above))
+
+
+def _baseline_pace(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     """Return the baseline's seconds a sample of the job, and half the width of their interval.
 
     The blocks see a small part of the data, and its batches may be shorter or longer than the job's. So where the
@@ -268,12 +280,14 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     return pace, interval(paces).half
 
 
-def _after(change: ComparisonRecord, mean: float, below: float, above: float) -> _Pace:
+def _pace_after(change: ComparisonRecord, mean: float, below: float, above: float) -> _Pace:
     """Return the pace after a change that its pairs measured.
 
     The baseline's pace is `mean`. It may be less by the part `below` of it, and more by the part `above`.
     """
-    slower = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs], launches_of(change.pairs))
+    slower = paired(
+        [math.log(_block_pace(p.treatment) / _block_pace(p.baseline)) for p in change.pairs], launches_of(change.pairs)
+    )
     after = mean * slower.ratio
     return _Pace(
         mean=after,
@@ -290,6 +304,6 @@ def _seconds_beside_blocks(blocks: Sequence[Block], settings: Settings, event: s
     return sum(n * s for n, s in zip(between, shares, strict=True)) / len(shares) if shares else None
 
 
-def _pace(block: Block) -> float:
+def _block_pace(block: Block) -> float:
     """Return the seconds a sample, without the block's shares of periodic events: the job counts its own."""
     return (block.seconds - sum(block.amortised.values())) / block.work.samples

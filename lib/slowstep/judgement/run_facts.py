@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from slowstep.judgement.drift import UNKNOWN, Drift
-from slowstep.judgement.events_alone import Alone, measured_alone
+from slowstep.judgement.events_alone import EventSeconds, event_seconds
 from slowstep.judgement.first_reads import FirstReads, as_in_job
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.held_up import not_held_up
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import samples_of_step
-from slowstep.judgement.operators import OF_FEW
+from slowstep.judgement.operators import SHORT_PROFILE_ERROR
 from slowstep.judgement.shares import with_event
 from slowstep.judgement.throughput import Throughput, samples_per_step, seconds_per_step, throughput
 from slowstep.judgement.timeline import NOTICED, StepsSeen, Timeline, steps_to_see, timeline
@@ -23,6 +23,21 @@ from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
 
 MAY_STALL = ("data", "host_to_device", "communication", "log", "save", "evaluate", "other")
 """The phases in which a run waits for something, perhaps only now and then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StallFactors:
+    """The factors by which steps are longer on the mean than those of the blocks, which did not meet all stalls."""
+
+    mean: float = 1.0
+    shorter: float = 1.0
+    """The factor on `mean` by which steps may be shorter still."""
+    longer: float = 1.0
+    """The factor on `mean` by which steps may be longer still."""
+
+
+NO_STALLS = StallFactors()
+"""The factors of a run whose blocks met all stalls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +98,9 @@ class RunFacts:
         return self.shares[phase].mean
 
     def share_of_job(self, phase: str) -> Interval:
-        """Return the share of the job's time, 0 to 1, of a phase in its steps and in an event that is measured alone.
+        """Return the share of the job's time, 0 to 1, that a phase takes.
 
-        A phase without such an event has its share of the steps.
+        It is the phase's share of the steps, with that of its periodic event if the event was measured alone.
         """
         steps, alone = self.shares[phase], self.events_alone.get(phase)
         return steps if alone is None else with_event(steps, alone)
@@ -95,20 +110,19 @@ class RunFacts:
         return min((self.timeline.share(*phases) if len(phases) > 1 else self.shares[phases[0]]).upper, 0.99)
 
     @cached_property
-    def stalls_beyond_blocks(self) -> float:
-        """Return the factor by which steps are longer on the mean once waits count that the blocks did not meet."""
-        return (1 - timeline(self.own_steps).in_stalls(*MAY_STALL)) / (1 - self.timeline.in_stalls(*MAY_STALL))
+    def stall_factors(self) -> StallFactors:
+        """Return how much longer steps are once waits count that the blocks did not meet.
 
-    @cached_property
-    def stalls_at_most(self) -> tuple[float, float]:
-        """Return the factors by which steps may be shorter and longer still, as a few waits don't tell how many come.
-
-        Both are 1 if no step waits for far longer than others do.
+        A few waits don't tell how many come, so the factor has two ends. Both are 1 if no step waits for far longer
+        than others do.
         """
-        if self.timeline.in_stalls(*MAY_STALL) < NOTICED:
-            return 1.0, 1.0
+        in_stalls = self.timeline.in_stalls(*MAY_STALL)
+        mean = (1 - timeline(self.own_steps).in_stalls(*MAY_STALL)) / (1 - in_stalls)
+        if in_stalls < NOTICED:
+            return StallFactors(mean=mean)
         waits = self.timeline.share(*MAY_STALL)
-        return (1 - waits.mean) / (1 - waits.lower), (1 - waits.mean) / (1 - min(waits.upper, 0.99))
+        rest = 1 - waits.mean
+        return StallFactors(mean=mean, shorter=rest / (1 - waits.lower), longer=rest / (1 - min(waits.upper, 0.99)))
 
     @property
     def evidence(self) -> StepsSeen:
@@ -132,20 +146,20 @@ def baseline_facts(
     record: ComparisonRecord,
     every: Sequence[Steps] = (),
     rarest_stall: int = 500,
-    of_job: Callable[[FirstReads], FirstReads] = lambda found: found,
+    with_job: Callable[[FirstReads], FirstReads] = lambda found: found,
 ) -> RunFacts | None:
     """Return the facts in an A/A record; None if it holds no blocks.
 
     Shares come from `every` step of the baseline that is known, or else from the record's own steps; not from launches
-    that were held up, nor from steps whose files were in memory where the job's are not. `of_job` adds what is known of
-    the job's files.
+    that were held up, nor from steps whose files were in memory where the job's are not. `with_job` adds what is known
+    of the job's files.
     """
     blocks = record.blocks
     if not blocks:
         return None
     own = record.steps
     quiet = not_held_up(every or own)
-    read, steps = as_in_job(quiet, of_job)
+    read, steps = as_in_job(quiet, with_job)
     facts = _facts(blocks, own, steps, record.baseline.observed, rarest_stall)
     waits = [arm.first_wait for arm in (record.baseline, record.treatment) if arm.first_wait is not None]
     return replace(
@@ -196,21 +210,21 @@ def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: E
     The longest occurrence but the first counts. None where the event was not measured, or where it is not known how
     often it comes.
     """
-    known = _alone_each_step(settings, blocks, events)
+    known = _event_seconds_per_step(settings, blocks, events)
     most = _of_job({event: alone and alone.most for event, alone in known.items()}, blocks)
     return {event: most.get(event) for event in known}
 
 
 def events_alone(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, Interval]:
-    """Return the share of the job's time, 0 to 1, that each rare periodic event takes, as far as it is known.
+    """Return the share of the job's time, 0 to 1, that each rare periodic event takes, where it was measured.
 
-    Its ends are those of the shortest and of the longest occurrence but the first. One alone may be off, as a profile
-    of few steps may.
+    The interval reaches from the shortest to the longest occurrence, the first one aside. If there was only one, the
+    interval is as wide as that of a profile of few steps.
     """
     known = {
         event: replace(alone, least=alone.least / by, most=alone.most * by)
-        for event, alone in _alone_each_step(settings, blocks, events).items()
-        if alone and (by := OF_FEW if len(events.seconds[event]) == 1 else 1.0)
+        for event, alone in _event_seconds_per_step(settings, blocks, events).items()
+        if alone and (by := SHORT_PROFILE_ERROR if len(events.seconds[event]) == 1 else 1.0)
     }
     ends = [
         _of_job({event: getattr(alone, end) for event, alone in known.items()}, blocks)
@@ -222,13 +236,15 @@ def events_alone(settings: Settings, blocks: Sequence[Block], events: EventRecor
     }
 
 
-def _alone_each_step(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, Alone | None]:
+def _event_seconds_per_step(
+    settings: Settings, blocks: Sequence[Block], events: EventRecord
+) -> dict[str, EventSeconds | None]:
     """Return what each rare periodic event takes, in seconds for each step from one to the next; None if unknown."""
-    found: dict[str, Alone | None] = {}
+    found: dict[str, EventSeconds | None] = {}
     for event in (e for e in EVENTS if is_rare(settings.run, e)):
-        known = measured_alone(settings.run, events, event)
+        known = event_seconds(settings.run, events, event)
         between = steps_between(settings.run, event, samples_per_step(blocks))
-        found[event] = known.shared_by(between) if known and between else None
+        found[event] = known.per_step(between) if known and between else None
     return found
 
 

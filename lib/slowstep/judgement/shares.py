@@ -25,22 +25,22 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
-from slowstep.judgement.intervals import Interval
+from slowstep.judgement.intervals import Interval, Limits
 
 P = 0.03
 """Two-sided p of each of the two intervals. It is below 5 % because the intervals are only approximate."""
 
-FAR = 2.0
+FAR_OUT = 2.0
 """A step's time in a phase is far out if it exceeds the median by this factor, and also by as many robust standard
 deviations."""
 
-LONGEST = 2.0
+LONGEST_UNSEEN = 2.0
 """The longest stall that is allowed for, as a multiple of the longest seen."""
 
-ALIKE = 2.0
+ALIKE_WITHIN = 2.0
 """The factor by which the largest long step may exceed others that come at one distance with it."""
 
-BY_CHANCE = 0.005
+ONE_DISTANCE_BY_CHANCE = 0.005
 """The chance that long steps which come at random have one distance, beyond which they are not taken for regular."""
 
 STRETCH = 12
@@ -66,9 +66,9 @@ def share(phase: np.ndarray, whole: np.ndarray, position: np.ndarray | None = No
     if not n or rest.sum() <= 0:
         mean = 1.0 if n and whole.sum() > 0 else 0.0
         return Interval(mean=mean, lower=0.0, upper=1.0, p=1.0, n=n)
-    ordinary = np.minimum(phase, _far(phase))
-    odds, half = _ordinary(ordinary, rest)
-    parts = [(odds, odds - half, odds + half), *_far_out((phase - ordinary) / rest.sum(), position)]
+    ordinary = np.minimum(phase, _far_out_limit(phase))
+    odds, half = _ordinary_odds(ordinary, rest)
+    parts = [(odds, odds - half, odds + half), *_sums_of_stalls((phase - ordinary) / rest.sum(), position)]
     mean = sum(each for each, _, _ in parts)
     lower = mean - math.hypot(*(each - low for each, low, _ in parts))
     upper = mean + math.hypot(*(high - each for each, _, high in parts))
@@ -81,7 +81,7 @@ def difference(phase: np.ndarray, other: np.ndarray, whole: np.ndarray) -> Inter
     n = len(whole)
     if n < 4 or whole.sum() <= 0:
         return Interval(mean=0.0, lower=-1.0, upper=1.0, p=1.0, n=n)
-    mean, half = _ordinary(phase - other, whole)
+    mean, half = _ordinary_odds(phase - other, whole)
     return Interval(mean=mean, lower=mean - half, upper=mean + half, p=1.0, n=n)
 
 
@@ -98,16 +98,16 @@ def together(one: Interval, other: Interval) -> Interval:
 
 def long_steps(phase: np.ndarray) -> np.ndarray:
     """Return the seconds of each step that lie far beyond the ordinary, shape (n,); 0 for most steps."""
-    return phase - np.minimum(phase, _far(phase))
+    return phase - np.minimum(phase, _far_out_limit(phase))
 
 
-def _far(phase: np.ndarray) -> float:
+def _far_out_limit(phase: np.ndarray) -> float:
     median = float(np.median(phase))
     deviation = 1.4826 * float(np.median(np.abs(phase - median)))  # the standard deviation, if it were a normal
-    return max(FAR * median, median + FAR * deviation)
+    return max(FAR_OUT * median, median + FAR_OUT * deviation)
 
 
-def _ordinary(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
+def _ordinary_odds(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
     """Return the mean odds of the phase against the rest, and half the width of their interval."""
     odds, n = float(phase.sum() / rest.sum()), len(phase)
     stretches = min(max(STRETCHES[0], min(n // STRETCH, STRETCHES[1])), n // 2)
@@ -119,7 +119,7 @@ def _ordinary(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
     return odds, float(special.stdtrit(stretches - 1, 1 - P / 2)) * error
 
 
-def _far_out(excess: np.ndarray, position: np.ndarray | None) -> list[tuple[float, float, float]]:
+def _sums_of_stalls(excess: np.ndarray, position: np.ndarray | None) -> list[Limits]:
     """Return the sum of what lies far out, shape (n,), with both ends of its interval: of regular steps, and of others.
 
     Consecutive steps that lie far out are one stall.
@@ -129,14 +129,16 @@ def _far_out(excess: np.ndarray, position: np.ndarray | None) -> list[tuple[floa
     if not len(begins):
         return []
     weights = np.add.reduceat(excess, begins)
-    large = weights >= weights.max() / ALIKE
-    distance = next((d for at in _counted(len(excess), position) if (d := _distance(at[begins[large]], at))), 0.0)
+    large = weights >= weights.max() / ALIKE_WITHIN
+    distance = next(
+        (d for at in _step_positions(len(excess), position) if (d := _common_distance(at[begins[large]], at))), 0.0
+    )
     if not distance:
-        return [_rare(weights)]
-    return [_regular(weights[large], len(excess) / distance), _rare(weights[~large])]
+        return [_sum_of_random_stalls(weights)]
+    return [_sum_of_regular_stalls(weights[large], len(excess) / distance), _sum_of_random_stalls(weights[~large])]
 
 
-def _counted(n: int, position: np.ndarray | None) -> Iterator[np.ndarray]:
+def _step_positions(n: int, position: np.ndarray | None) -> Iterator[np.ndarray]:
     """Yield what n steps are counted by: their positions in samples, and their numbers if none is missing."""
     if position is not None:
         yield position
@@ -144,7 +146,7 @@ def _counted(n: int, position: np.ndarray | None) -> Iterator[np.ndarray]:
         yield np.arange(n)
 
 
-def _distance(stalls: np.ndarray, steps: np.ndarray) -> float:
+def _common_distance(stalls: np.ndarray, steps: np.ndarray) -> float:
     """Return the distance at which all stalls come, in steps; 0 if they have several, or by chance one.
 
     Both are positions, in order. A stall that would have come in a step that was not timed is not missed.
@@ -158,30 +160,30 @@ def _distance(stalls: np.ndarray, steps: np.ndarray) -> float:
     if (np.isin(expected, steps) & ~np.isin(expected, stalls)).any():
         return 0.0
     apart = distance / float(np.median(np.diff(steps)))
-    return apart if apart ** (1 - len(distances)) <= BY_CHANCE else 0.0
+    return apart if apart ** (1 - len(distances)) <= ONE_DISTANCE_BY_CHANCE else 0.0
 
 
-def _regular(weights: np.ndarray, number: float) -> tuple[float, float, float]:
+def _sum_of_regular_stalls(weights: np.ndarray, number: float) -> Limits:
     """Return the sum of events of these weights, and both ends of the interval of the sum of so large a `number`.
 
     The number of events is not that of the weights where the steps are no multiple of their distance.
     """
-    total, mean, half = float(weights.sum()), float(weights.mean()), _half(weights)
+    total, mean, half = float(weights.sum()), float(weights.mean()), _half_width(weights)
     if len(weights) >= 2 * STRETCHES[0]:  # neighbours may be alike
-        half = max(half, _half(np.array([part.mean() for part in np.array_split(weights, STRETCHES[0])])))
+        half = max(half, _half_width(np.array([part.mean() for part in np.array_split(weights, STRETCHES[0])])))
     return total, min(total, number * (mean - half)), max(total, number * (mean + half))
 
 
-def _half(values: np.ndarray) -> float:
+def _half_width(values: np.ndarray) -> float:
     """Return half the width of the interval of a mean."""
     return float(special.stdtrit(len(values) - 1, 1 - P / 2) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
-def _rare(weights: np.ndarray) -> tuple[float, float, float]:
+def _sum_of_random_stalls(weights: np.ndarray) -> Limits:
     """Return the sum of events of these weights, and both ends of the interval of its mean."""
     if not len(weights):
         return 0.0, 0.0, 0.0
-    total, square, longest = float(weights.sum()), float((weights**2).sum()), LONGEST * float(weights.max())
+    total, square, longest = float(weights.sum()), float((weights**2).sum()), LONGEST_UNSEEN * float(weights.max())
     low = square / total * float(special.gammaincinv(total**2 / square, P / 2))
     more, wider = total + longest, square + longest**2
     high = wider / more * float(special.gammaincinv(more**2 / wider, 1 - P / 2))

@@ -10,22 +10,30 @@ import numpy as np
 from scipy import special
 
 from slowstep.judgement.comparison import LOOKS, launches_of, log_ratios
-from slowstep.judgement.intervals import ALONE, NOMINAL_P, Interval, expected_half, foreseen, launches_weigh, paired
+from slowstep.judgement.intervals import (
+    NOMINAL_P,
+    ONE_LAUNCH_MARGIN,
+    Interval,
+    expected_half_width,
+    launches_weigh,
+    paired,
+    predicted,
+)
 from slowstep.records import Pair
 
 JUDGED_FROM = 7
 """The scatter of this many pairs or more says whether further ones would decide."""
 
-PATIENT = 12
+PATIENT_UNTIL = 12
 """New launches after fewer pairs than this wait for the next look if that will probably decide without them."""
 
-FINE = 0.1
+QUOTABLE_HALF = 0.1
 """The half of an interval, as a gain, that is short enough for any effect that is to be quoted."""
 
 
-def shown_alone(effect: Interval, launches: Sequence[Hashable]) -> bool:
+def needs_another_launch(effect: Interval, launches: Sequence[Hashable]) -> bool:
     """Return whether one launch alone shows this effect, and its own offset may be all of it."""
-    return len(set(launches)) < 2 and max(effect.lower, -effect.upper) < ALONE
+    return len(set(launches)) < 2 and max(effect.lower, -effect.upper) < ONE_LAUNCH_MARGIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +53,7 @@ class StopRule:
     """A comparison ends if its chance to be decided by the last pair is below this; 0 for going on to the last pair."""
     precision: float = math.inf
     """A shown effect is measured on until half its interval is at most this part of it, so that it can be quoted. Half
-    an interval that is below the minimum effect and below `FINE` always does. Infinite: any interval does."""
+    an interval that is below the minimum effect and below `QUOTABLE_HALF` always does. Infinite: any interval does."""
     launches: int = 9
     """The most launches of each arm."""
     launch_share: float = 0.5
@@ -72,8 +80,8 @@ class StopRule:
         effect = paired(ratios, launches)
         shown = self._shown(effect) and self._known_well(effect)
         if shown or self._excluded(effect):
-            return not (shown and self.launches > 1 and shown_alone(effect, launches))
-        return effect.n >= JUDGED_FROM and self._chance(effect) < self.futility
+            return not (shown and self.launches > 1 and needs_another_launch(effect, launches))
+        return effect.n >= JUDGED_FROM and self._chance_to_decide(effect) < self.futility
 
     def _shown(self, effect: Interval) -> bool:
         certain = effect.p * max(self.comparisons, 1) <= NOMINAL_P
@@ -86,7 +94,7 @@ class StopRule:
 
     def _allowed(self, mean: float) -> float:
         """Return the half of the interval, as a log-ratio, that is short enough for a shown effect."""
-        return max(self.precision * abs(mean), min(self._least, math.log(1 + FINE)))
+        return max(self.precision * abs(mean), min(self._least, math.log(1 + QUOTABLE_HALF)))
 
     def _excluded(self, effect: Interval) -> bool:
         return effect.upper < self._least and (not self.two_sided or effect.lower > -self._least)
@@ -96,15 +104,15 @@ class StopRule:
         """The minimum effect as a log-ratio."""
         return math.log(1 + self.minimum_effect)
 
-    def _chance(self, effect: Interval) -> float:
+    def _chance_to_decide(self, effect: Interval) -> float:
         """Return the chance that all `max_pairs` pairs will support or refute the hypothesis, from those so far.
 
         Ending for a small chance can make no hypothesis look supported. It leaves open what would most likely stay
         open.
         """
         least = self._least
-        sd, refuting = foreseen(effect, self.max_pairs)
-        _, supporting = foreseen(effect, self.max_pairs, NOMINAL_P / max(self.comparisons, 1))
+        sd, refuting = predicted(effect, self.max_pairs)
+        _, supporting = predicted(effect, self.max_pairs, NOMINAL_P / max(self.comparisons, 1))
         shown = special.ndtr((effect.mean - max(supporting, least)) / sd)
         excluded = special.ndtr((least - refuting - effect.mean) / sd)
         if self.two_sided:
@@ -112,22 +120,22 @@ class StopRule:
             excluded = max(0.0, excluded - special.ndtr((refuting - least - effect.mean) / sd))
         return float(shown + excluded)
 
-    def anew(self, pairs: Sequence[Pair]) -> bool:
+    def needs_new_launches(self, pairs: Sequence[Pair]) -> bool:
         """Return whether both arms are to be launched anew before the next pair."""
-        return len(pairs) in self.looks and self.launches_anew(log_ratios(pairs), launches_of(pairs))
+        return len(pairs) in self.looks and self.look_needs_new_launches(log_ratios(pairs), launches_of(pairs))
 
-    def launches_anew(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
+    def look_needs_new_launches(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         """Return whether the pairs that follow a look need launches of their own.
 
         They do where one launch alone shows the effect, and where the launches' part of the interval weighs. Then an
         early look still takes none if the next one will decide without them, should the mean stay where it is.
         """
         effect = paired(ratios, launches)
-        if self.minimum_effect is not None and self._shown(effect) and shown_alone(effect, launches):
+        if self.minimum_effect is not None and self._shown(effect) and needs_another_launch(effect, launches):
             return True
         if not launches_weigh(ratios, launches, self.launch_share):
             return False
-        return len(ratios) >= PATIENT or not self._next_look_decides(ratios, launches)
+        return len(ratios) >= PATIENT_UNTIL or not self._next_look_decides(ratios, launches)
 
     def _next_look_decides(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
         then = next((n for n in self.looks if n > len(ratios)), None)
@@ -136,7 +144,7 @@ class StopRule:
         mean = float(np.mean(ratios))
         mean = abs(mean) if self.two_sided else mean
         refuting, supporting = (
-            expected_half(ratios, launches, then, p) for p in (NOMINAL_P, NOMINAL_P / max(self.comparisons, 1))
+            expected_half_width(ratios, launches, then, p) for p in (NOMINAL_P, NOMINAL_P / max(self.comparisons, 1))
         )
         known_well = refuting <= self._allowed(mean)
         return mean + refuting < self._least or (mean > max(supporting, self._least) and known_well)

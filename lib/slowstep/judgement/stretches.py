@@ -30,7 +30,7 @@ NOTHING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class CutLaunch:
     """A launch, cut into n stretches of its steps, none of which lies on both sides of the first epoch's end."""
 
     phases: dict[str, np.ndarray]
@@ -55,15 +55,15 @@ class Cut:
         return np.sum([self.phases.get(phase, none) for phase in phases] or [none], axis=0)
 
 
-def cut(steps: Steps, epoch: float) -> Cut:
-    """Return a launch that is cut. `epoch` is the samples of an epoch, 0 where that is not known."""
+def cut_launch(steps: Steps, epoch: float) -> CutLaunch:
+    """Return a launch, cut into stretches. `epoch` is the samples of an epoch, 0 where that is not known."""
     position = np.asarray(steps.position)
     end = int(np.searchsorted(position, epoch)) if epoch else 0
     parts = [part for part in (np.arange(end), np.arange(end, len(position))) if len(part) >= FEWEST]
     stretches = [each for part in parts for each in np.array_split(part, min(STRETCHES, len(part) // FEWEST))]
     apart = np.diff(position)
     usual = float(np.median(apart[apart > 0])) if (apart > 0).any() else 0.0
-    return Cut(
+    return CutLaunch(
         phases={p: np.array([np.mean(row[e[0] : e[-1] + 1]) for e in stretches]) for p, row in steps.phases.items()},
         first_epoch=sum(each[-1] < end for each in stretches),
         steps=len(position),
@@ -73,10 +73,10 @@ def cut(steps: Steps, epoch: float) -> Cut:
 
 
 @dataclass(frozen=True, eq=False)
-class Ratios:
+class LaunchRatios:
     """A launch, cut into stretches, with the time of the judged phases and of those that they are compared with."""
 
-    cut: Cut
+    launch: CutLaunch
     own: np.ndarray
     """Seconds a step in the judged phases, shape (n,)."""
     rest: np.ndarray
@@ -89,13 +89,13 @@ class Ratios:
         return seconds / np.maximum(self.rest, NOTHING)
 
 
-def halves(one: Ratios) -> list[Ratios]:
+def halves(one: LaunchRatios) -> list[LaunchRatios]:
     """Return the first half of a launch's stretches and the second."""
     own, rest = (np.array_split(each, 2) for each in (one.own, one.rest))
     return [replace(one, own=a, rest=b) for a, b in zip(own, rest, strict=True)]
 
 
-def strength(launches: Sequence[Ratios], across: bool) -> float:
+def z_score(launches: Sequence[LaunchRatios], across: bool) -> float:
     """Return how far the later of two stretches takes longer, over all launches, in standard deviations of chance.
 
     All pairs of stretches of a launch are compared, or with `across` those on either side of the first epoch's end. A
@@ -103,43 +103,45 @@ def strength(launches: Sequence[Ratios], across: bool) -> float:
     """
     total = variance = 0.0
     for one in launches:
-        ratios, before = one.of_rest(one.own), one.cut.first_epoch
+        ratios, before = one.of_rest(one.own), one.launch.first_epoch
         signs, n = np.sign(ratios[None, :] - ratios[:, None]), len(ratios)
-        total += one.cut.steps * (signs[:before, before:].sum() if across else np.triu(signs, 1).sum())
+        total += one.launch.steps * (signs[:before, before:].sum() if across else np.triu(signs, 1).sum())
         scatter = before * (n - before) * (n + 1) / 3 if across else n * (n - 1) * (2 * n + 5) / 18
-        variance += one.cut.steps**2 * scatter
+        variance += one.launch.steps**2 * scatter
     return total / math.sqrt(variance) if variance else 0.0
 
 
-def by_chance(strength: float) -> float:
-    """Return the two-sided p of a strength."""
-    return float(2 * stats.norm.sf(abs(strength)))
+def two_sided_p(z: float) -> float:
+    """Return the two-sided p of a z-score."""
+    return float(2 * stats.norm.sf(abs(z)))
 
 
-def all_at_once(launches: Sequence[Ratios]) -> bool:
+def changes_at_epoch_end(launches: Sequence[LaunchRatios]) -> bool:
     """Return whether phases change at the first epoch's end, and little on either side of it.
 
     By a steady growth they change there, too, but on one of the sides by two thirds of that at least.
     """
     at_end = before = after = 0.0
     for one in launches:
-        first_epoch, later = np.split(one.of_rest(one.own), [one.cut.first_epoch])
+        first_epoch, later = np.split(one.of_rest(one.own), [one.launch.first_epoch])
         at_end += np.median(later) - np.median(first_epoch)
         before += np.subtract(*_thirds(first_epoch))
         after += np.subtract(*_thirds(later))
     return max(abs(before), abs(after)) < abs(at_end) / 2
 
 
-def ends(launches: Sequence[Ratios], values: Sequence[np.ndarray], at_epoch: bool) -> tuple[float, float]:
+def first_and_last(
+    launches: Sequence[LaunchRatios], values: Sequence[np.ndarray], at_epoch: bool
+) -> tuple[float, float]:
     """Return values of stretches in the first third and in the last, or in the first epoch and after it.
 
     It is the median over stretches, so that a single stall makes no course, and the mean over launches.
     """
-    ends = [
-        tuple(map(np.median, np.split(each, [one.cut.first_epoch]))) if at_epoch else _thirds(each)
+    by_launch = [
+        tuple(map(np.median, np.split(each, [one.launch.first_epoch]))) if at_epoch else _thirds(each)
         for one, each in zip(launches, values, strict=True)
     ]
-    first, last = np.average(ends, axis=0, weights=[one.cut.steps for one in launches])
+    first, last = np.average(by_launch, axis=0, weights=[one.launch.steps for one in launches])
     return float(first), float(last)
 
 

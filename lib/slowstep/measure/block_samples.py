@@ -16,11 +16,11 @@ class Needs:
     size: float
     """The samples of a block of the planned seconds; if blocks are whole periods, to within half a period."""
     stalls: float
-    """The samples of a block that meets a rare stall, as far as this arm has the time for so many."""
+    """The samples of a block that is long enough to meet a rare stall, as far as this arm has the time for it."""
     least: float
     """The samples below which blocks are made no shorter, however short the training is."""
     unit: float
-    """The samples of which a block holds a multiple."""
+    """The samples of a period (`LiveTrial.period`): a block holds a multiple of them."""
     step: float
     """The samples of an optimizer step."""
     start: float

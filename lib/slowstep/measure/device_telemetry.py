@@ -29,10 +29,10 @@ import pynvml
 
 from slowstep_probe.measured import Telemetry
 
-EVERY = 0.25
+READING_SECONDS = 0.25
 """Seconds between two readings. One takes about a millisecond of a core."""
 
-HELD_DOWN = {
+INTERRUPTING_REASONS = {
     pynvml.nvmlClocksThrottleReasonHwSlowdown: "hardware slowdown",
     pynvml.nvmlClocksThrottleReasonSwThermalSlowdown: "heat",
     pynvml.nvmlClocksThrottleReasonHwThermalSlowdown: "heat, by the hardware",
@@ -40,13 +40,13 @@ HELD_DOWN = {
 }
 """The reasons that interrupt a block."""
 
-ORDINARY = {pynvml.nvmlClocksThrottleReasonSwPowerCap: "software power cap"}
+ORDINARY_REASONS = {pynvml.nvmlClocksThrottleReasonSwPowerCap: "software power cap"}
 """The reasons that are written down, and are no interruption."""
 
-USED = 5
+INTERRUPTING_PERCENT = 5
 """The per cent of the device's processors from which on another process interrupts a block."""
 
-KINDS = ("GPU-", "MIG-")
+UUID_PREFIXES = ("GPU-", "MIG-")
 """What NVML writes before the UUID of a whole device, and of a part of one."""
 
 
@@ -77,7 +77,7 @@ class DeviceSample:
         _keep(self.clocks, _told(pynvml.nvmlDeviceGetClockInfo, self.device, pynvml.NVML_CLOCK_SM))
         _keep(self.temperatures, _told(pynvml.nvmlDeviceGetTemperature, self.device, pynvml.NVML_TEMPERATURE_GPU))
         bits = _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, self.device) or 0
-        self.reasons |= {name for bit, name in (HELD_DOWN | ORDINARY).items() if bits & bit}
+        self.reasons |= {name for bit, name in (INTERRUPTING_REASONS | ORDINARY_REASONS).items() if bits & bit}
 
     def over(self, own: Collection[int]) -> tuple[Telemetry, str | None]:
         """Return what was told of the block that has ended, and what interrupted it."""
@@ -95,13 +95,13 @@ class DeviceSample:
         return telemetry, self._interrupted(others or frozenset())
 
     def _interrupted(self, others: Collection[int]) -> str | None:
-        held = sorted(self.reasons & set(HELD_DOWN.values()))
+        held = sorted(self.reasons & set(INTERRUPTING_REASONS.values()))
         if held:
             return f"the device's clock was held down ({', '.join(held)})"
         used = _used(self.device, others, self.since) if others else 0
         if used is None:
             return f"{len(others)} other processes held the device"
-        return f"other processes used {used} % of the device" if used >= USED else None
+        return f"other processes used {used} % of the device" if used >= INTERRUPTING_PERCENT else None
 
 
 @contextlib.contextmanager
@@ -154,14 +154,14 @@ def known(uuid: str) -> Any:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return None
-    handles = (_told(pynvml.nvmlDeviceGetHandleByUUID, kind + uuid) for kind in KINDS)
+    handles = (_told(pynvml.nvmlDeviceGetHandleByUUID, kind + uuid) for kind in UUID_PREFIXES)
     return next((handle for handle in handles if handle is not None), None)
 
 
 def _read(readings: Sequence[DeviceSample], over: threading.Event) -> None:
     """Read all devices again and again until it is over."""
     while True:
-        last = over.wait(EVERY)
+        last = over.wait(READING_SECONDS)
         if last and all(reading.clocks for reading in readings):  # the block has ended, and so has its load
             return
         for reading in readings:

@@ -1,9 +1,9 @@
-"""A comparison that goes on: the end of fewer minutes left it undecided, and a later run has more of them.
+"""A comparison that goes on: its minutes ended before it was decided, and a later run has more minutes.
 
-The rule to stop knows only how many pairs there are, and in which launches. So a comparison that was interrupted after
-four pairs has its next look at five, as if nothing had happened: no look is had twice, and none is left out. It would
-not be so if it were measured anew, since then noise had a second row of looks. What comes next is measured in launches
-of its own, as any pairs after a look may be. The order of the arms is drawn on from where it was.
+The stop rule knows only how many pairs there are, and in which launches. So a comparison that was interrupted after
+four pairs has its next look at five, as if nothing had happened: no look happens twice, and none is left out. Measured
+anew it would have a second series of looks, each of which noise can pass. The new pairs are measured in new launches,
+as any pairs after a look may be. The order of the arms is drawn on from where it was.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def pairs_before(earlier: ComparisonRecord | None) -> list[Pair]:
 
 
 def joined(earlier: ComparisonRecord | None, later: ComparisonRecord) -> ComparisonRecord:
-    """Return the record of a comparison that went on, `later`, with what was told of its trials and timed `earlier`.
+    """Return the record of a comparison that went on: `later`, with the start-ups, times and steps of `earlier`.
 
-    Its pairs and the blocks that were measured again are among those of `later` already.
+    The pairs of `earlier`, and its blocks that were measured again, are in `later` already.
     """
     if earlier is None:
         return later

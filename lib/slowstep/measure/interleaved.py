@@ -32,26 +32,26 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from slowstep.judgement.block_length import FIRST, prolonged
+from slowstep.judgement.block_length import FIRST_BLOCK_SECONDS, prolonged
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
-from slowstep.measure.beside_blocks import BesideBlock
 from slowstep.measure.block_samples import Needs, common, sizes
 from slowstep.measure.going_on import joined, pairs_before
+from slowstep.measure.interference import Interference
 from slowstep.measure.live_trial import LiveTrial
-from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.measurer import ComparisonRequest, OnPairs
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
-from slowstep.measure.turns import firsts
+from slowstep.measure.turns import BASELINE, TREATMENT, draw_first_sides
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.epochs import FAILED
 from slowstep_probe.processes.log import log_tail
 from slowstep_probe.trial.messages import ROUNDING, Failed
 
-IN_A_ROW = 2
+MOST_REPEATS_IN_A_ROW = 2
 """The most blocks of an arm that are measured again one after the other. A load that stays is the machine's state."""
 
-FAR = 2.0
+FAR_TOO_LONG = 2.0
 """The factor by which a block may last longer than the longest that is planned, before the next ones are made
 shorter."""
 
@@ -63,18 +63,18 @@ class InterleavedComparison:
 
     def __init__(self, pool: TrialPool, request: ComparisonRequest, deadline: float = math.inf):
         self.pool, self.request, self.budget, self.deadline = pool, request, pool.budget, deadline
-        self.block_seconds = self.budget.block_seconds or request.block_seconds or FIRST
+        self.block_seconds = self.budget.block_seconds or request.block_seconds or FIRST_BLOCK_SECONDS
         self.arms = (request.baseline, request.treatment)
         self.keys = keys_of(request)
         self.seed = int(identity(self.budget.seed, *self.keys, request.purpose), 16) % 2**32
-        self.order = firsts(self.seed)
+        self.order = draw_first_sides(self.seed)
         self.earlier = request.earlier if request.earlier and self._is_alike(request.earlier) else None
         """What was measured of it in another run, and counts."""
         self.pairs: list[Pair] = pairs_before(self.earlier)
         for _ in self.pairs:
             next(self.order)
         self.redone: list[str] = list(self.earlier.redone) if self.earlier else []
-        self.in_a_row = [0, 0]
+        self.repeats_in_a_row = [0, 0]
         """Number of blocks of each arm that were measured again since its last pair in which nothing interrupted it."""
         self.by_turns = False
         self.before: list[dict[str, float]] = [{}, {}]
@@ -82,51 +82,51 @@ class InterleavedComparison:
         self.launch = 0
         """Number of the launches that the next pair is measured in."""
         self.needs: dict[int, Needs] = {}
-        """The needs of each arm (0 is the baseline, 1 the treatment), known from its launches."""
-        self.alike = False
+        """The needs of each side, known from its launches."""
+        self.freshly_launched = False
         """True if both arms were launched together, and no pair was measured since."""
         self.failed: dict[int, TrialRecord] = {}
         self.seen: dict[int, TrialRecord] = {}
 
-    def run(self, tell: Tell) -> ComparisonRecord | None:
-        """Measure until the stop rule is met or an arm fails, and return the record; `tell` gets the pairs so far.
+    def run(self, on_pairs: OnPairs) -> ComparisonRecord | None:
+        """Measure until the stop rule is met or an arm fails, and return the record; `on_pairs` gets the pairs so far.
 
         None if no time is left before there are pairs enough for an interval. EpochsHaveToEnd if it is to be measured
         anew with epochs that end.
         """
-        self.pool.keep_only(set(self.keys[:1]))
+        self.pool.keep_only({self.keys[BASELINE]})
         self.before = [self.pool.wall(key) for key in self.keys]
         stop = self.request.stop
         try:
-            self._renew(0)
-            self._settle_in()
-            tell(self.pairs)
-            while not stop.met(self.pairs) and not self._late():
-                if not self.by_turns and self.asks_anew:
+            self._end_if_outlived(BASELINE)
+            self._launch_all()
+            on_pairs(self.pairs)
+            while not stop.met(self.pairs) and not self._is_out_of_time():
+                if not self.by_turns and self.needs_new_launches:
                     self._relaunch()
-                self.keep(self._pair())
-                tell(self.pairs)
+                self.add_pair(self._pair())
+                on_pairs(self.pairs)
         except _Failed:
             pass
         except NoTimeLeft:
             if len(self.pairs) < FEWEST_PAIRS:
                 return None
-        return joined(self.earlier, self._record())
+        return joined(self.earlier, self._comparison_record())
 
     @property
-    def asks_anew(self) -> bool:
+    def needs_new_launches(self) -> bool:
         """Return whether the next pair needs new launches. After a look has given some, a pair comes first."""
         looked = bool(self.pairs) and self.pairs[-1].launch == self.launch
-        return looked and self.request.stop.anew(self.pairs)
+        return looked and self.request.stop.needs_new_launches(self.pairs)
 
-    def _late(self) -> bool:
+    def _is_out_of_time(self) -> bool:
         """Return whether the time is up, and there are pairs enough for an interval."""
         return len(self.pairs) >= FEWEST_PAIRS and time.monotonic() > self.deadline
 
     def go_on_from(self, other: InterleavedComparison) -> None:
-        """Take over the pairs of another run of the same comparison. It has had its looks at them, and has no others.
+        """Take over the pairs of another run of the same comparison.
 
-        What comes next is measured in launches of its own.
+        The looks at these pairs were had there, and are not repeated. What comes next is measured in new launches.
         """
         self.pairs, self.redone, self.order = list(other.pairs), list(other.redone), other.order
         self.earlier, self.launch = other.earlier, other.launch + 1
@@ -136,13 +136,13 @@ class InterleavedComparison:
         """Return whether it has pairs of launches of its own, beside those that it goes on from."""
         return any(pair.launch >= 0 for pair in self.pairs)
 
-    def forget(self) -> None:
+    def forget_pairs(self) -> None:
         """Forget what was measured so far, since it was of other epochs."""
         self.earlier = None
         self.pairs.clear()
 
     def _is_alike(self, earlier: ComparisonRecord) -> bool:
-        """Return whether the epochs of earlier trials ended or went on as those of the trials to come."""
+        """Return whether epochs ended in the earlier trials if, and only if, they end in the trials to come."""
         return bool(earlier.baseline.observed.get(FAILED)) == bool(self.pool.own_epochs.why)
 
     # -- launches --
@@ -157,11 +157,11 @@ class InterleavedComparison:
         self.pool.keep_only(set())
         if not self.by_turns:
             self.pool.start_first(dict(zip(self.keys, self.arms, strict=True)))
-        self._settle_in()
+        self._launch_all()
 
-    def _begin_anew(self, over: _TrainingOver) -> None:
+    def _begin_anew(self, over: _TrainingEnded) -> None:
         """Launch both arms again, since the training of one has come to its own end."""
-        if self.alike:  # a whole life was too short for a pair
+        if self.freshly_launched:  # a whole life was too short for a pair
             smaller = {
                 side: replace(n, size=max(n.least, n.size / 2), stalls=min(n.stalls, max(n.least, n.stalls / 2)))
                 for side, n in self.needs.items()
@@ -170,24 +170,24 @@ class InterleavedComparison:
                 failed = over.ended.failed
                 what = "the baseline goes on there" if over.goes_on else "make it train for longer"
                 reason = f"{failed.reason}; that is too short for a pair of blocks, and {what}"
-                raise self._note(over.side, TrialEnded(replace(failed, reason=reason))) from None
+                raise self._note_failure(over.side, TrialEnded(replace(failed, reason=reason))) from None
             self.needs = smaller
-        self.alike = True
+        self.freshly_launched = True
         self.launch += 1
         self._launch_both_anew()
 
-    def _settle_in(self) -> None:
+    def _launch_all(self) -> None:
         """Launch both arms. If they do not fit in memory together, launch them by turns from now on."""
-        self._trial(0)
+        self._trial(BASELINE)
         if self._too_big_together():
             self.by_turns = True
         try:
-            self._launch(1)
+            self._launch(TREATMENT)
         except TrialEnded as ended:
             if not ended.failed.may_fit_alone or self.by_turns:
-                raise self._note(1, ended) from None
+                raise self._note_failure(TREATMENT, ended) from None
             self.by_turns = True
-            self._trial(1)
+            self._trial(TREATMENT)
         if self._too_big_together():
             self.by_turns = True
 
@@ -195,10 +195,10 @@ class InterleavedComparison:
         if self.by_turns:
             self.pool.keep_only({self.keys[side]})
         trial = self.pool.launch(self.arms[side], self.keys[side], alone=self.by_turns)
-        self._see(side, trial)
+        self._note_record(side, trial)
         needs = self.needs.get(side)
         if needs is None:
-            self.needs[side] = self._needs_of(trial, 0.0 if side else self.request.sample_seconds)
+            self.needs[side] = self._needs_of(trial, 0.0 if side == TREATMENT else self.request.sample_seconds)
         else:
             self.needs[side] = replace(needs, start=max(needs.start, trial.warm))
         return trial
@@ -221,13 +221,13 @@ class InterleavedComparison:
             start=trial.warm,
         )
 
-    def _renew(self, side: int) -> None:
+    def _end_if_outlived(self, side: int) -> None:
         """End an arm's trial that has trained for longer than a launch takes: the other would have to train as far."""
         trial = self.pool.live.get(self.keys[side])
         if trial and trial.outlived():
             self.pool.end(self.keys[side])
 
-    def _see(self, side: int, trial: LiveTrial) -> None:
+    def _note_record(self, side: int, trial: LiveTrial) -> None:
         """Keep the record of the arm's last launch, but with the start-up of its first, which found no caches."""
         first = self.pool.first.setdefault(self.keys[side], trial.record)
         start = {"startup": first.startup, "first_wait": first.first_wait, "warmup_steps": first.warmup_steps}
@@ -237,7 +237,7 @@ class InterleavedComparison:
         try:
             return self._launch(side)
         except TrialEnded as ended:
-            raise self._note(side, ended) from None
+            raise self._note_failure(side, ended) from None
 
     def _too_big_together(self) -> bool:
         """Return whether both arms overfill device or host."""
@@ -247,13 +247,13 @@ class InterleavedComparison:
 
     # -- pairs --
 
-    def keep(self, pair: Pair) -> None:
+    def add_pair(self, pair: Pair) -> None:
         """Keep a pair."""
         self.pairs.append(pair)
         self._shorten(pair.baseline.seconds)
         for side, block in enumerate((pair.baseline, pair.treatment)):
             if block.interrupted is None:
-                self.in_a_row[side] = 0
+                self.repeats_in_a_row[side] = 0
 
     def _shorten(self, seconds: float) -> None:
         """Make the next blocks shorter if the baseline's last one took far longer than the longest that is planned.
@@ -261,7 +261,7 @@ class InterleavedComparison:
         Its length was planned by the pace of a few steps, which may all have been short ones.
         """
         longest = prolonged(self.block_seconds, self.budget.minutes)
-        if seconds > FAR * longest:
+        if seconds > FAR_TOO_LONG * longest:
             part = longest / seconds
             self.needs = {
                 side: replace(n, size=max(n.least, n.size * part), stalls=n.stalls * part)
@@ -274,13 +274,13 @@ class InterleavedComparison:
         while blocks is None:
             try:
                 blocks = self._blocks(first)
-            except _TrainingOver as over:
+            except _TrainingEnded as over:
                 self._begin_anew(over)
-        self.alike = False
+        self.freshly_launched = False
         return Pair(
-            first="treatment" if first else "baseline",
-            baseline=blocks[0],
-            treatment=blocks[1],
+            first="treatment" if first == TREATMENT else "baseline",
+            baseline=blocks[BASELINE],
+            treatment=blocks[TREATMENT],
             # by turns, an arm that was last in one pair and is first in the next keeps its launch
             launch=self.launch + (1 + len(self.pairs) // 2) * self.by_turns,
         )
@@ -293,83 +293,83 @@ class InterleavedComparison:
         """
         start, turns, blocks = self._start(first), self.by_turns, {}
         for side in (first, 1 - first):
-            self._asked(side, lambda trial: trial.catch_up(start))
+            self._ask(side, lambda trial: trial.catch_up(start))
             if self._trial(side).soonest > start + ROUNDING:
                 return None
             needs = self._needs
             samples = common(sizes(*needs), [n.unit for n in needs], [n.step for n in needs])
-            block = self._asked(side, partial(self._block, side=side, start=start, samples=samples))
+            block = self._ask(side, partial(self._block, side=side, start=start, samples=samples))
             if self.by_turns != turns:
                 return None
-            if self.again(block, side):
+            if self.repeat_if_interrupted(block, side):
                 self._trial(side).timed.pop()  # what disturbed it is no stall of the run's own
-                self.alike = False  # it could have been a pair
+                self.freshly_launched = False  # it could have been a pair
                 return None
             blocks[side] = block
         return blocks
 
-    def again(self, block: Block, side: int) -> bool:
+    def repeat_if_interrupted(self, block: Block, side: int) -> bool:
         """Return whether an interrupted block is to be measured again, and note that.
 
         What interrupts one block after the other is the machine's own state, which no repetition changes.
         """
-        if not self.repeatable(block, side):
+        if not self.may_repeat(block, side):
             return False
-        self.repeat(block, side)
+        self.note_repeat(block, side)
         return True
 
-    def repeatable(self, block: Block, side: int) -> bool:
+    def may_repeat(self, block: Block, side: int) -> bool:
         """Return whether a block was interrupted, and may be measured again."""
-        allowed = self.in_a_row[side] < IN_A_ROW and len(self.redone) < self.budget.redo_blocks
+        allowed = self.repeats_in_a_row[side] < MOST_REPEATS_IN_A_ROW and len(self.redone) < self.budget.redo_blocks
         return block.interrupted is not None and allowed
 
-    def repeat(self, block: Block, side: int) -> None:
+    def note_repeat(self, block: Block, side: int) -> None:
         """Note that a block is measured again."""
-        self.in_a_row[side] += 1
-        arm = ("baseline", "treatment")[side]
+        self.repeats_in_a_row[side] += 1
+        arm = "treatment" if side == TREATMENT else "baseline"
         self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.interrupted}")
 
     def _start(self, first: int) -> float:
         """Bring the live arms close to the sample that both blocks of a pair begin with, and return that sample."""
         if self.by_turns:
-            self._renew(first)
+            self._end_if_outlived(first)
         self._trial(first)
         live = {side: self.pool.live[key] for side, key in enumerate(self.keys) if key in self.pool.live}
         soonest = [live[side].soonest if side in live else need.start for side, need in self.needs.items()]
         needs = self._needs
         start = common(soonest, [n.step for n in needs], spare=max(sizes(*needs)))
         for side in sorted(live, key=lambda side: side == first):
-            self._asked(side, lambda trial: trial.catch_up(start))
+            self._ask(side, lambda trial: trial.catch_up(start))
         return start
 
     def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
-        beside = BesideBlock(self.pool)
-        with beside.watched(trial):
+        interference = Interference(self.pool)
+        with interference.watched(trial):
             block = trial.block(samples, start, alone=len(self.pool.live) == 1)
-        return beside.told(trial.amortised(self.arms[side].settings, block, self.request.periodic_events))
+        return interference.annotated(trial.amortised(self.arms[side].settings, block, self.request.periodic_events))
 
-    def _asked(self, side: int, ask: Callable[[LiveTrial], T]) -> T:
+    def _ask(self, side: int, ask: Callable[[LiveTrial], T]) -> T:
         """Return the answer of the arm's trial. One that runs out of memory beside the other is asked again alone."""
         while True:
             trial = self._trial(side)
             try:
                 answer = ask(trial)
             except TrialEnded as ended:
-                other = self.pool.live.get(self.keys[0])
-                goes_on = side == 1 and other is not None and other.trained > trial.trained
+                other = self.pool.live.get(self.keys[BASELINE])
+                goes_on = side == TREATMENT and other is not None and other.trained > trial.trained
                 self.pool.end(self.keys[side])
                 if ended.failed.may_fit_alone and not self.by_turns:
                     self.by_turns = True
                     continue
                 if ended.failed.status is Status.ENDED:
-                    raise _TrainingOver(side, ended, goes_on) from None
-                raise self._note(side, ended) from None
-            self._see(side, trial)
+                    raise _TrainingEnded(side, ended, goes_on) from None
+                raise self._note_failure(side, ended) from None
+            self._note_record(side, trial)
             return answer
 
     # -- the record --
 
-    def _note(self, side: int, ended: TrialEnded) -> _Failed:
+    def _note_failure(self, side: int, ended: TrialEnded) -> _Failed:
         """Note how an arm failed; EpochsHaveToEnd if it may not in epochs that end."""
         if self.pool.own_epochs.may_help(ended.failed):
             raise EpochsHaveToEnd(ended.failed) from None
@@ -381,30 +381,30 @@ class InterleavedComparison:
         known = replace(self.seen.get(side) or TrialRecord(arm=self.arms[side].label, status=Status.OK), log=log.name)
         return replace(known, status=failed.status, reason=failed.reason, memory=failed.memory, log_tail=log_tail(log))
 
-    def _record(self) -> ComparisonRecord:
+    def _comparison_record(self) -> ComparisonRecord:
         for side, key in enumerate(self.keys):
             if (trial := self.pool.live.get(key)) and side not in self.failed:
                 try:
                     trial.look_again()
-                    self._see(side, trial)
+                    self._note_record(side, trial)
                 except (TrialEnded, NoTimeLeft):  # its pairs are measured
                     self.pool.end(key)
         return ComparisonRecord(
-            baseline=self._side(0),
-            treatment=self._side(1),
+            baseline=self._trial_record(BASELINE),
+            treatment=self._trial_record(TREATMENT),
             pairs=self.pairs,
             redone=self.redone,
             arms=[identity(arm.determinants()) for arm in self.arms],
             by_turns=self.by_turns,
             seed=self.seed,
-            cut_within=self.budget.minutes if self._cut() else None,
+            cut_within=self.budget.minutes if self._was_cut() else None,
         )
 
-    def _cut(self) -> bool:
+    def _was_cut(self) -> bool:
         """Return whether the end of the time left it undecided."""
-        return self._late() and not self.failed and not self.request.stop.met(self.pairs)
+        return self._is_out_of_time() and not self.failed and not self.request.stop.met(self.pairs)
 
-    def _side(self, side: int) -> TrialRecord:
+    def _trial_record(self, side: int) -> TrialRecord:
         absent = TrialRecord(arm=self.arms[side].label, status=Status.NOT_TESTABLE, reason="was not started")
         found = self.failed.get(side) or self.seen.get(side) or absent
         wall, before = self.pool.wall(self.keys[side]), self.before[side]
@@ -421,7 +421,7 @@ def keys_of(request: ComparisonRequest) -> tuple[str, str]:
     return identity(baseline.determinants()), identity(treatment.determinants(), request.twin)
 
 
-class _TrainingOver(Exception):
+class _TrainingEnded(Exception):
     """The end of an arm's training by itself; `goes_on` says whether the baseline has trained beyond it."""
 
     def __init__(self, side: int, ended: TrialEnded, goes_on: bool):

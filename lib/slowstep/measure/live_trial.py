@@ -13,7 +13,7 @@ from slowstep.settings import Settings
 from slowstep.settings.periodic_events import of_whole, steps_between
 from slowstep_probe.trial.messages import BlockDone, Failed, Observe, PeriodicEvent, PeriodicEventDone, TrainBlock
 
-PATIENCE = 20.0
+TIMEOUT_FACTOR = 20.0
 """The factor by which a block may take longer than expected by the warm-up's pace, before it counts as hanging."""
 
 START_UP, BLOCKS, DISCARDED, OBSERVED = "start-up and warm-up", "measured blocks", "discarded steps", "observed steps"
@@ -22,7 +22,7 @@ START_UP, BLOCKS, DISCARDED, OBSERVED = "start-up and warm-up", "measured blocks
 CROWDED = "the device's memory was too full beside another trial, so that its allocator had to give back what it kept"
 """The reason of a trial that goes on by itself."""
 
-WRITTEN = ("frozen_bytes_written", "frozen_bytes_written_on_device")
+WRITTEN_FACTS = ("frozen_bytes_written", "frozen_bytes_written_on_device")
 """The facts that say how much of a shared base was written to: on a host the trial has copies of its own."""
 
 
@@ -37,7 +37,8 @@ class LiveTrial:
     step_seconds: float
     step_samples: float
     period: int
-    """The steps of which a block holds a multiple. So each has as many saves, evaluations and bursts of workers."""
+    """The steps after which a trial repeats itself. A block holds a multiple of them, so that each has as many saves,
+    evaluations and bursts of workers."""
     discard: int
     """The least steps that are discarded before a block, while batches that lay ready are used up."""
     position: int
@@ -64,7 +65,7 @@ class LiveTrial:
 
     @property
     def unit(self) -> float:
-        """The samples of which its blocks hold a multiple."""
+        """The samples of a period: its blocks hold a multiple of them."""
         return self.period * self.step_samples
 
     def outlived(self, others: int = 1) -> bool:
@@ -110,7 +111,7 @@ class LiveTrial:
         The seconds of the block count as that `part` of the trial's life, and the rest as discarded steps.
         """
         expected = samples / self.step_samples * self.step_seconds
-        timeout = max(self.process.budget.step_timeout_seconds, PATIENCE * expected)
+        timeout = max(self.process.budget.step_timeout_seconds, TIMEOUT_FACTOR * expected)
         before, asked = self.process.bytes_fetched(), time.perf_counter()
         measured: BlockDone = self.process.ask(request, timeout)
         spent = time.perf_counter() - asked
@@ -126,9 +127,9 @@ class LiveTrial:
 
     def look_again(self) -> None:
         """Update the facts that may have changed since the warm-up, if the trial maps a base that is shared."""
-        if self.record.observed.keys() >= {*WRITTEN}:
+        if self.record.observed.keys() >= {*WRITTEN_FACTS}:
             seen = self.process.ask(Observe(), self.process.budget.step_timeout_seconds).facts
-            now = {fact: seen.get(fact) for fact in WRITTEN}
+            now = {fact: seen.get(fact) for fact in WRITTEN_FACTS}
             self.record = replace(self.record, observed=self.record.observed | now)
 
     def do(self, event: str, *, looks: bool = False) -> PeriodicEventDone:

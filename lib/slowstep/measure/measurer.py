@@ -18,17 +18,20 @@ from slowstep.judgement.stopping import StopRule
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Pair, ProfileRecord
 from slowstep.settings import Settings
 
-Tell = Callable[[Sequence[Pair]], None]
-"""A function that is told the pairs so far, before each new one."""
+OnPairs = Callable[[Sequence[Pair]], None]
+"""A callback that gets the pairs so far, before each new one."""
 
-TellOne = Callable[[int, Sequence[Pair]], None]
-"""The same for several comparisons: it is also told the place of the comparison among those that were asked."""
+OnPairsOf = Callable[[int, Sequence[Pair]], None]
+"""A callback for several comparisons: it also gets the number of the comparison among the requests."""
 
 OVERTIME = 0.1
-"""The part of the minutes by which what is begun may last longer than what is left of them."""
+"""The part of all minutes (`budget.minutes`) by which what has begun may overrun them."""
 
 LOOKED_AT_SECONDS = 4.0
 """The seconds of training in which a profiled trial's stack is looked at."""
+
+NO_TIME = "no time was left for it within the minutes (budget.minutes)"
+"""The reason of what could not be measured in time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +86,14 @@ class Measurer(Protocol):
     def describe(self) -> Environment:
         """Return the machine and the packages that it measures with."""
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
-        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far.
+    def compare(self, request: ComparisonRequest, on_pairs: OnPairs = lambda pairs: None) -> ComparisonRecord | None:
+        """Measure interleaved pairs of two arms until the stop rule is met. `on_pairs` gets the pairs so far.
 
         None if the minutes are over by `OVERTIME` before there are pairs enough for an interval.
         """
 
     def compare_together(
-        self, requests: Sequence[ComparisonRequest], tell: TellOne
+        self, requests: Sequence[ComparisonRequest], on_pairs: OnPairsOf
     ) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure several comparisons of one baseline, and yield the place and the record of each as it is decided.
 

@@ -36,7 +36,7 @@ class RoundMember(InterleavedComparison):
     @property
     def over(self) -> bool:
         """Return whether it needs no more pairs, or there is no time for them."""
-        return self.request.stop.met(self.pairs) or self._late()
+        return self.request.stop.met(self.pairs) or self._is_out_of_time()
 
     def trial(self, side: int) -> LiveTrial:
         """Return the trial of a side, launched if it does not live."""
@@ -50,7 +50,7 @@ class RoundMember(InterleavedComparison):
         except TrialEnded:
             self.pool.end(self.keys[side])
             raise
-        self._see(side, trial)
+        self._note_record(side, trial)
         return answer
 
     def catch_up(self, side: int, start: float) -> None:
@@ -67,18 +67,18 @@ class RoundMember(InterleavedComparison):
     def take(self, baseline: Block, treatment: Block) -> None:
         """Keep a pair, and draw the order of the next."""
         first = "treatment" if self.first == TREATMENT else "baseline"
-        self.keep(Pair(first=first, baseline=baseline, treatment=treatment, launch=self.launch))
+        self.add_pair(Pair(first=first, baseline=baseline, treatment=treatment, launch=self.launch))
         self.first = next(self.order)
 
     def fail(self, ended: TrialEnded) -> None:
         """Note that the treatment failed."""
-        self._note(TREATMENT, ended)
+        self._note_failure(TREATMENT, ended)
 
     def record(self, baseline_steps: Sequence[Steps]) -> ComparisonRecord:
         """Return what was measured, with the steady steps of the baseline."""
         live = self.pool.live.get(self.keys[BASELINE])
         if live:
-            self._see(BASELINE, live)
-        found = self._record()
+            self._note_record(BASELINE, live)
+        found = self._comparison_record()
         found = replace(found, baseline=replace(found.baseline, steps=list(baseline_steps)), seconds=self.seconds)
         return joined(self.earlier, found)

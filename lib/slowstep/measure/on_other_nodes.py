@@ -10,7 +10,7 @@ from slowstep.nodes.current import open_session
 from slowstep.processes.cpu_times import CpuTimes
 from slowstep.settings.convert import from_plain
 
-SECONDS = 1.0
+ANSWER_SECONDS = 1.0
 """The seconds that a node has to answer. One that does not is not known to be interrupted."""
 
 
@@ -18,7 +18,7 @@ def read() -> dict[str, CpuTimes]:
     """Return the times of each other node of this session so far; empty if there is none."""
     session, found = open_session(), {}
     for member in session.members.values() if session else ():
-        told = member.asked({"do": "load", "launch": session.name_launch()}, SECONDS)
+        told = member.asked({"do": "load", "launch": session.name_launch()}, ANSWER_SECONDS)
         if told and "times" in told:
             found[str(member)] = from_plain(CpuTimes, told["times"])
     return found

@@ -7,10 +7,10 @@ from slowstep.text.numbers import percentage
 
 __all__ = ["CpuTimes", "between", "read"]
 
-STOLEN = 0.05
+INTERRUPTING_STOLEN_SHARE = 0.05
 """The share of the cores' time that the hypervisor may give to others before a pair is measured again."""
 
-OTHERS = 0.15
+INTERRUPTING_SHARE = 0.15
 """The share of what the trials could use that other processes may take. A desktop's background stays well below; a
 second job does not."""
 
@@ -26,15 +26,15 @@ def between(before: CpuTimes, after: CpuTimes) -> str | None:
     own = after.own - before.own
     stolen = (after.stolen - before.stolen) / capacity
     others = (after.busy - before.busy - own) / capacity
-    if stolen > STOLEN:
+    if stolen > INTERRUPTING_STOLEN_SHARE:
         return f"the hypervisor took {percentage(stolen)} of the processor time"
-    if others > 1 - after.usable_share * (1 - OTHERS):
+    if others > 1 - after.usable_share * (1 - INTERRUPTING_SHARE):
         return f"other processes took {percentage(others)} of the processor time"
     for group, now in after.quotas.items():
         first = before.quotas.get(group)
         if first is None or first.used is None or now.used is None:
             continue
         spent = (now.used - first.used - own) / (now.cores * (after.at - before.at))
-        if spent > OTHERS:
+        if spent > INTERRUPTING_SHARE:
             return f"other processes took {percentage(spent)} of the quota of CPU time"
     return None

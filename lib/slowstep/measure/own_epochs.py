@@ -1,9 +1,9 @@
-"""Trials whose epochs end as the program has them, once one has failed where only an endless epoch leads.
+"""Trials whose epochs end where the program's own epochs end.
 
-A program may count the batches of an epoch: it fills an array of so many losses, or takes its learning rate from a
-table of so many steps. It fails as soon as a trial goes on beyond the epoch's end, and trains well by itself. So such a
-failure is not known to be the program's: all arms are launched anew with epochs that end, and what was measured of them
-before is forgotten, as those steps were of other epochs. A program that fails then fails by itself.
+At first the epochs of a trial have no end. A program may count the batches of an epoch: it fills an array of so many
+losses, or takes its learning rate from a table of so many steps. Such a program trains well by itself, and fails as
+soon as a trial goes on beyond the epoch's end. So after such a failure all arms are launched anew with epochs that end.
+What was measured before is forgotten, as those steps were of other epochs. A program that fails again fails by itself.
 """
 
 from __future__ import annotations

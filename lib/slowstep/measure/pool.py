@@ -28,7 +28,7 @@ from slowstep.settings.schema import Budget
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
 from slowstep_probe.trial.messages import Failed
 
-SHARED = "frozen_bytes_shared"
+SHARED_FACT = "frozen_bytes_shared"
 """The name by which a trial tells how much of its frozen weights it maps: of those where it trains, host or device."""
 
 HEADROOM = 0.9
@@ -62,13 +62,13 @@ class TrialPool:
         """How trials failed that were started beside others."""
         self._pace: dict[str, float] = {}
         """Seconds a step of each arm's last launch, when it was warm."""
-        self._left: dict[str, list[Steps]] = {}
+        self._steps_of_ended: dict[str, list[Steps]] = {}
         """Steady steps of launches that have ended, which no record holds yet."""
-        self._lived: dict[str, Counter[str]] = {}
+        self._seconds_of_ended: dict[str, Counter[str]] = {}
         """Seconds by part of each arm's launches that have ended."""
-        self._peaks: dict[str, int] = {}
+        self._host_peaks: dict[str, int] = {}
         """The most host memory, in bytes, that a launch of each arm ever held."""
-        self._trained = 0
+        self._trained_by_ended = 0
         """Optimizer steps of the trials that have ended."""
         remove_abandoned_folders()
         signals.watch(self, self.close)
@@ -91,20 +91,20 @@ class TrialPool:
             raise self._refused.pop(key)
         try:
             if key in self._started:
-                return self._warm(self._started.pop(key), key)
+                return self._warmed_up(self._started.pop(key), key)
             self.end(key)
             self._keep_bases(() if alone else [arm])
-            return self._warm(self._process(arm, key, alone), key)
+            return self._warmed_up(self._process(arm, key, alone), key)
         except TrialEnded as ended:
             if not ended.failed.may_fit_alone or not self._make_room():
                 raise
-        return self._warm(self._process(arm, key, alone=alone or not self.live), key)
+        return self._warmed_up(self._process(arm, key, alone=alone or not self.live), key)
 
     def let_epochs_end(self, failed: Failed) -> None:
         """End all trials, forget their steps, and have the epochs of those to come end, since one `failed` so."""
         self.own_epochs.need(failed)
         self.keep_only(set())
-        self._left.clear()
+        self._steps_of_ended.clear()
         self._pace.clear()
 
     def _make_room(self) -> bool:
@@ -127,10 +127,10 @@ class TrialPool:
             warmed(arm.settings)  # those that have interpreters of their own import at the same time as well
         try:
             for key, arm in arms.items():
-                with self._refusal(key):
+                with self._keeping_refusal(key):
                     self._started[key] = self._process(arm, key)
             for key in arms:
-                with self._refusal(key):
+                with self._keeping_refusal(key):
                     if key in self._started:
                         self._started[key].ready()
         except BaseException:
@@ -139,18 +139,18 @@ class TrialPool:
             raise
 
     def start_first(self, arms: Mapping[str, Arm]) -> None:
-        """Start as many of these, the first ones, as may be started at the same time, if they are several.
+        """Start the first of these arms at the same time: as many as cores and memory allow, if they are several.
 
-        No trial lives. While they are built, they hold as much as they held in their earlier launches.
+        No trial lives when this is called. While trials are built, they hold as much as in their earlier launches.
         """
-        most = max(self._peaks.values(), default=math.inf)
-        peaks = [self._peaks.get(key, most) for key in arms]
+        most = max(self._host_peaks.values(), default=math.inf)
+        peaks = [self._host_peaks.get(key, most) for key in arms]
         number = self._most_at_once([arm.settings for arm in arms.values()], lambda n: self._fits(0, sum(peaks[:n])))
         if number > 1:
             self.start(dict(list(arms.items())[:number]))
 
     @contextlib.contextmanager
-    def _refusal(self, key: str) -> Iterator[None]:
+    def _keeping_refusal(self, key: str) -> Iterator[None]:
         """Keep how a trial failed that was started beside others, unless they may be the reason."""
         try:
             yield
@@ -178,7 +178,7 @@ class TrialPool:
         cache = self.shared / key
         return TrialProcess(self.own_epochs.of(arm), log, self.budget, cache, base, latest=lambda: self.latest)
 
-    def _warm(self, process: TrialProcess, key: str) -> LiveTrial:
+    def _warmed_up(self, process: TrialProcess, key: str) -> LiveTrial:
         """Return the live trial of a process, warm; TrialEnded if it fails."""
         try:
             trial = warmed_up(process, self._pace.get(key, 0.0))
@@ -193,23 +193,23 @@ class TrialPool:
         return key in self._started or key in self._refused
 
     def at_once(self, to_come: Sequence[Settings]) -> int:
-        """Return how many of these, the first ones, may be started at the same time: each of their ranks has a core."""
+        """Return how many of the first of these may be started at the same time: each of their ranks needs a core."""
         ranks = [max(1, one.ranks) for one in to_come]
         if any(one.command and one.command.nodes for one in to_come):
             return min(1, len(to_come))
         return max(min(1, len(to_come)), sum(total <= this_machine().cores for total in itertools.accumulate(ranks)))
 
     def room_for(self, to_come: Sequence[Settings]) -> int:
-        """Return how many of these, the first ones, may be started at the same time beside the trials that live.
+        """Return how many of the first of these may be started at the same time beside the trials that live.
 
-        While they are built, they hold as much as one that lives ever held.
+        While a trial is built, it is taken to hold as much memory as any that lives ever held.
         """
         return self._most_at_once(
             to_come, lambda number: self.has_room(*to_come[:number]) and (number == 1 or self._room_to_build(number))
         )
 
     def _most_at_once(self, to_come: Sequence[Settings], fits: Callable[[int], bool]) -> int:
-        """Return the largest number of these, the first ones, that may be started at the same time and fits; else 0."""
+        """Return how many of the first of these may be started at the same time and fit into memory; 0 if none does."""
         return next(filter(fits, range(self.at_once(to_come), 0, -1)), 0)
 
     def _room_to_build(self, number: int) -> bool:
@@ -217,9 +217,9 @@ class TrialPool:
         return self._fits(sum(self._at_most()), number * most)
 
     def has_room(self, *to_come: Settings) -> bool:
-        """Return whether the trials that live leave room in memory, on the host and on the device, for those to come.
+        """Return whether the trials that live leave room for those to come, in the memory of host and device.
 
-        Each of these counts as much as one that lives does on the mean, without a frozen base that both map.
+        A trial to come counts as much as those that live do on the mean. A frozen base that all map counts once.
         """
         trials = list(self.live.values())
         on_device = [t.record.memory for t in trials if t.record.memory.reserved is not None]
@@ -250,7 +250,7 @@ class TrialPool:
         every = {base_of(one) for one in (*(trial.process.arm.settings for trial in trials), *to_come)}
         if len(every) != 1 or None in every:
             return 0
-        return min((trial.record.observed.get(SHARED) or 0 for trial in trials), default=0)
+        return min((trial.record.observed.get(SHARED_FACT) or 0 for trial in trials), default=0)
 
     def end(self, key: str) -> None:
         """End the trial of `key`, if there is one, and keep its steps and its times."""
@@ -259,11 +259,11 @@ class TrialPool:
             self._started.pop(key).end()
         if key not in self.live:
             return
-        self._lived[key] = self._wall(key)
+        self._seconds_of_ended[key] = self._wall(key)
         trial = self.live.pop(key)
-        self._trained += trial.trained
-        self._peaks[key] = max(self._peaks.get(key, 0), trial.record.memory.host or 0)
-        self._left.setdefault(key, []).append(trial.take_steps())
+        self._trained_by_ended += trial.trained
+        self._host_peaks[key] = max(self._host_peaks.get(key, 0), trial.record.memory.host or 0)
+        self._steps_of_ended.setdefault(key, []).append(trial.take_steps())
         trial.process.end()  # harmless where it ended by itself
 
     @property
@@ -282,7 +282,7 @@ class TrialPool:
 
     def take_steps(self, key: str) -> list[Steps]:
         """Return the steady steps of an arm since they were last taken, one `Steps` for each launch."""
-        taken = self._left.pop(key, [])
+        taken = self._steps_of_ended.pop(key, [])
         if key in self.live:
             taken = [*taken, self.live[key].take_steps()]
         return [steps for steps in taken if len(steps)]
@@ -290,10 +290,10 @@ class TrialPool:
     @property
     def steps(self) -> int:
         """Optimizer steps trained so far by all trials, warm-up and discarded steps included."""
-        return self._trained + sum(trial.trained for trial in self.live.values())
+        return self._trained_by_ended + sum(trial.trained for trial in self.live.values())
 
     def _wall(self, key: str) -> Counter[str]:
-        lived = Counter(self._lived.get(key))
+        lived = Counter(self._seconds_of_ended.get(key))
         if key in self.live:
             lived.update(self.live[key].wall)
         return lived

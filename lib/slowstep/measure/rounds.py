@@ -27,7 +27,7 @@ from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.block_samples import Needs, common, sizes
 from slowstep.measure.interleaved import keys_of
-from slowstep.measure.measurer import ComparisonRequest, TellOne
+from slowstep.measure.measurer import ComparisonRequest, OnPairsOf
 from slowstep.measure.member import RoundMember
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
@@ -36,7 +36,7 @@ from slowstep.records import Block, ComparisonRecord, Status, Steps
 
 T = TypeVar("T")
 
-UNLIKE = 0.25
+LARGEST_STEP_DIFFERENCE = 0.25
 """The share by which the samples of a step may differ between two arms of a round: batches may vary in size."""
 
 
@@ -54,36 +54,36 @@ class Rounds:
         """The members that have to go on by themselves."""
         self.measured_seconds = 0.0
         self._rng = random.Random(self.live[0].seed)
-        self._fresh = False
+        self._freshly_launched = False
         """True if all arms were launched, and no round was measured since."""
         self._steps: list[Steps] = []
         """The steady steps of the baseline so far, which are evidence in all records."""
 
-    def run(self, tell: TellOne) -> Iterator[tuple[int, ComparisonRecord]]:
+    def run(self, on_pairs: OnPairsOf) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure until each comparison is decided, and yield its number with its record as soon as it is."""
         try:
             with self._time_of_all():
-                self._renew()
+                self._end_if_outlived()
                 resident = self._key in self.pool.live
-                self._settle_in()
-            self._fresh = not resident
+                self._launch_all()
+            self._freshly_launched = not resident
             while self.live:
                 for member in self.live:
-                    tell(member.number, member.pairs)
+                    on_pairs(member.number, member.pairs)
                 with self._time_of_all():
                     self._round()
                 for member in [*self.failed, *(m for m in self.live if m.over)]:
                     yield member.number, self._record_of(member)
-                if any(member.asks_anew for member in self.live):
+                if any(member.needs_new_launches for member in self.live):
                     with self._time_of_all():
-                        self._spread_launches()
-        except (_Unshared, _Over):
+                        self._launch_anew_if_allowed()
+        except (_NotTogether, _TrainingEnded):
             self.alone += self.live
             self.live.clear()
         except EpochsHaveToEnd as why:
             self.pool.let_epochs_end(why.failed)
             for member in self.live:
-                member.forget()
+                member.forget_pairs()
             self.alone += self.live
             self.live.clear()
         except NoTimeLeft:
@@ -106,42 +106,42 @@ class Rounds:
 
     # -- launches --
 
-    def _renew(self) -> None:
-        """End a baseline that has trained so far that a new launch takes less than to let all treatments catch up."""
+    def _end_if_outlived(self) -> None:
+        """End the baseline if a new launch takes less time than all treatments would need to catch up with it."""
         trial = self.pool.live.get(self._key)
         if trial and trial.outlived(others=len(self.live)):
             self.pool.end(self._key)
 
-    def _settle_in(self) -> None:
+    def _launch_all(self) -> None:
         """Launch the baseline, and the treatments as far as they fit beside it."""
-        self._fresh = True
-        self._of_baseline(lambda: self.live[0].trial(BASELINE))
+        self._freshly_launched = True
+        self._ask_baseline(lambda: self.live[0].trial(BASELINE))
         waiting = list(self.live)
         while waiting:
             started = [member for member in waiting if self.pool.is_started(member.keys[TREATMENT])]
             together = started or waiting[: self.pool.room_for([m.request.treatment.settings for m in waiting])]
             if not together:
-                self._leave(waiting.pop(0))
+                self._set_aside(waiting.pop(0))
                 continue
             if not started and len(together) > 1:
                 self.pool.start({member.keys[TREATMENT]: member.request.treatment for member in together})
             for member in together:
                 waiting.remove(member)
-                self._join(member)
+                self._launch_treatment(member)
 
-    def _join(self, member: RoundMember) -> None:
+    def _launch_treatment(self, member: RoundMember) -> None:
         """Launch a treatment beside the baseline."""
-        base = self._of_baseline(lambda: member.trial(BASELINE))
+        base = self._ask_baseline(lambda: member.trial(BASELINE))
         try:
             trial = member.trial(TREATMENT)
         except TrialEnded as ended:
-            self._ended(member, ended)
+            self._handle_end(member, ended)
             return
         # those that were built together were taken for as large as the baseline
-        if abs(trial.step_samples / base.step_samples - 1) > UNLIKE or not self.pool.has_room():
-            self._leave(member)
+        if abs(trial.step_samples / base.step_samples - 1) > LARGEST_STEP_DIFFERENCE or not self.pool.has_room():
+            self._set_aside(member)
 
-    def _spread_launches(self) -> None:
+    def _launch_anew_if_allowed(self) -> None:
         """Give the next rounds new launches of all arms, as often as the budget allows."""
         if max(member.launch for member in self.live) + 1 < self.pool.budget.launches:
             self._launch_anew()
@@ -156,7 +156,7 @@ class Rounds:
         arms = {lead.keys[BASELINE]: lead.request.baseline}
         arms |= {member.keys[TREATMENT]: member.request.treatment for member in self.live}
         self.pool.start_first(arms)  # they have lived beside each other
-        self._settle_in()
+        self._launch_all()
 
     # -- rounds --
 
@@ -168,9 +168,9 @@ class Rounds:
                 return
         try:
             self._blocks()
-        except _Over:
-            if self._fresh:
-                raise _Unshared from None  # a whole life was too short for a round
+        except _TrainingEnded:
+            if self._freshly_launched:
+                raise _NotTogether from None  # a whole life was too short for a round
             self._launch_anew()
 
     def _blocks(self) -> None:
@@ -184,10 +184,12 @@ class Rounds:
         found: dict[RoundMember, Block] = {}
         for member in self._rng.sample(early, len(early)):
             found |= self._treatment(member, start, samples)
-        base = self._of_baseline(lambda: lead.block(BASELINE, start, samples))
-        if base is None or self._again(base):
+        base = self._ask_baseline(lambda: lead.block(BASELINE, start, samples))
+        if base is None or self._repeats_round(base):
             self._forget(lead, BASELINE, base)
-            self._fresh = self._fresh and base is None  # what was interrupted could have been a round
+            self._freshly_launched = (
+                self._freshly_launched and base is None
+            )  # what was interrupted could have been a round
             return
         self.measured_seconds += base.seconds
         for member in self._rng.sample(late, len(late)):
@@ -196,14 +198,14 @@ class Rounds:
             if member in self.live:
                 self.measured_seconds += block.seconds
                 member.take(base, block)
-        self._fresh = False
+        self._freshly_launched = False
 
-    def _again(self, base: Block) -> bool:
+    def _repeats_round(self, base: Block) -> bool:
         """Return whether the baseline's block is measured again, with its round: if each comparison may do so."""
-        if not all(member.repeatable(base, BASELINE) for member in self.live):
+        if not all(member.may_repeat(base, BASELINE) for member in self.live):
             return False
         for member in self.live:
-            member.repeat(base, BASELINE)
+            member.note_repeat(base, BASELINE)
         return True
 
     def _start(self) -> float:
@@ -212,12 +214,12 @@ class Rounds:
         trials = [lead.trial(BASELINE), *(member.trial(TREATMENT) for member in self.live)]
         spare = max(sizes(*self._arms))
         start = common([trial.soonest for trial in trials], self._needs("step"), spare=spare)
-        self._of_baseline(lambda: lead.catch_up(BASELINE, start))
+        self._ask_baseline(lambda: lead.catch_up(BASELINE, start))
         for member in list(self.live):
             try:
                 member.catch_up(TREATMENT, start)
             except TrialEnded as ended:
-                self._ended(member, ended)
+                self._handle_end(member, ended)
         return start
 
     @property
@@ -234,9 +236,9 @@ class Rounds:
         try:
             block = member.block(TREATMENT, start, samples)
         except TrialEnded as ended:
-            self._ended(member, ended)
+            self._handle_end(member, ended)
             return {}
-        if block is None or member.again(block, TREATMENT):
+        if block is None or member.repeat_if_interrupted(block, TREATMENT):
             self._forget(member, TREATMENT, block)
             return {}
         return {member: block}
@@ -248,27 +250,27 @@ class Rounds:
 
     # -- what ends --
 
-    def _of_baseline(self, ask: Callable[[], T]) -> T:
+    def _ask_baseline(self, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except TrialEnded as ended:
             if self.pool.own_epochs.may_help(ended.failed):
                 raise EpochsHaveToEnd(ended.failed) from None
-            raise (_Over if ended.failed.status is Status.ENDED else _Unshared) from None
+            raise (_TrainingEnded if ended.failed.status is Status.ENDED else _NotTogether) from None
 
-    def _ended(self, member: RoundMember, ended: TrialEnded) -> None:
-        """Let a comparison go whose treatment has ended: with its failure, or to be measured by itself."""
+    def _handle_end(self, member: RoundMember, ended: TrialEnded) -> None:
+        """Take a comparison whose treatment has ended out of the rounds: as failed, or to be measured by itself."""
         status = ended.failed.status
-        if status is Status.ENDED and not self._fresh:
-            raise _Over from None
+        if status is Status.ENDED and not self._freshly_launched:
+            raise _TrainingEnded from None
         if status is Status.ENDED or ended.failed.may_fit_alone:
-            self._leave(member)
+            self._set_aside(member)
         else:
             member.fail(ended)
             self.live.remove(member)
             self.failed.append(member)
 
-    def _leave(self, member: RoundMember) -> None:
+    def _set_aside(self, member: RoundMember) -> None:
         self.live.remove(member)
         self.pool.end(member.keys[TREATMENT])
         self.alone.append(member)
@@ -284,9 +286,9 @@ class Rounds:
         return record
 
 
-class _Over(Exception):
+class _TrainingEnded(Exception):
     """The end of the training of some arm by itself."""
 
 
-class _Unshared(Exception):
+class _NotTogether(Exception):
     """The end of measuring together: what is not decided is measured by itself."""

@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slowstep.nodes.door import Door
 from slowstep.nodes.greeting import SECONDS
 from slowstep.nodes.hello import Hello, other_version, refused
 from slowstep.nodes.key import made_key
+from slowstep.nodes.listener import Listener
 from slowstep.nodes.listening import Listening
 from slowstep.nodes.member import JoinedNode, NodeFailed, why_ended
 from slowstep.records import Node
@@ -43,8 +43,8 @@ class Session:
         """The connections so far of each launch that is waited for, by node."""
         self._changed = threading.Condition()
         self._number = itertools.count(1)
-        self._door = Door(listening.port, made_key(listening.key_file), self._let_in)
-        self.port = self._door.port
+        self._listener = Listener(listening.port, made_key(listening.key_file), self._admit)
+        self.port = self._listener.port
 
     # -- who joins --
 
@@ -92,7 +92,7 @@ class Session:
         """The ranks of each node."""
         return [hello.processes for hello in self.hellos.values()]
 
-    def _let_in(self, wire: Wire) -> None:
+    def _admit(self, wire: Wire) -> None:
         """Take a connection for what its other end says: that of a launch, or of a node that joins."""
         try:
             told = wire.receive(SECONDS)
@@ -193,7 +193,7 @@ class Session:
 
     def close(self) -> None:
         """End the session: the nodes leave it, and end what they run."""
-        self._door.close()
+        self._listener.close()
         for member in self.members.values():
             member.gone = True
             member.wire.close()

@@ -48,40 +48,14 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
     ordered = sorted(labelled, key=lambda one: one[1].effect.mean if one[1].effect else float("-inf"))
     names = [_row(name, v) for name, v in ordered]
     figure = go.Figure()
-    for outcome, (colour, symbol) in MARKERS.items():
-        shown = [(name, v) for name, v in ordered if v.outcome is outcome and v.effect]
-        if not shown:
-            continue
-        verdicts = [v for _, v in shown]
-        figure.add_scatter(
-            x=[100 * (v.effect.ratio - 1) for v in verdicts],
-            y=[_row(name, v) for name, v in shown],
-            mode="markers",
-            name=str(outcome),
-            marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2}},
-            error_x={
-                "type": "data",
-                "array": [100 * (v.effect.high - v.effect.ratio) for v in verdicts],
-                "arrayminus": [100 * (v.effect.ratio - v.effect.low) for v in verdicts],
-                "color": colour,
-                "thickness": 2,
-            },
-            hoverinfo="skip",
-        )
+    for outcome in MARKERS:
+        _add_effects(figure, [(name, v) for name, v in ordered if v.outcome is outcome and v.effect], outcome)
     without = [(name, v) for name, v in ordered if v.effect is None]  # the rows at the bottom
     of_effects = {"y0": len(without) - 0.5, "y1": len(names) - 0.3}  # no line runs through the words below
     for x, line in ((0, {"color": BLACK, "width": 1}), (100 * minimum_effect, {"color": GREEN, "dash": "dash"})):
         figure.add_shape(type="line", x0=x, x1=x, line={"width": 1} | line, **of_effects)
     figure.update_xaxes(range=_readable([v for _, v in ordered if v.effect], minimum_effect))
-    figure.add_scatter(
-        x=[0] * len(without),
-        y=[_row(name, v) for name, v in without],
-        text=[f" {_unmeasured(v)}" for _, v in without],
-        mode="text",
-        textposition="middle right",
-        showlegend=False,
-        hoverinfo="skip",
-    )
+    _add_unmeasured(figure, without)
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
     figure.update_xaxes(title=f"change of {judged}, % (dashed: {percent(1 + minimum_effect)})")
     rows = [
@@ -91,6 +65,42 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
     figure.update_layout(showlegend=True)
     told = _last_words(labelled)
     return Chart(figure, _finding([one for one in ordered if one in told], judged), rows, 150 + 34 * max(len(names), 2))
+
+
+def _add_effects(figure: go.Figure, shown: Sequence[tuple[str, Verdict]], outcome: Outcome) -> None:
+    """Add the effects of an outcome with their intervals, under their labels; nothing if there are none."""
+    if not shown:
+        return
+    colour, symbol = MARKERS[outcome]
+    verdicts = [v for _, v in shown]
+    figure.add_scatter(
+        x=[100 * (v.effect.ratio - 1) for v in verdicts],
+        y=[_row(name, v) for name, v in shown],
+        mode="markers",
+        name=str(outcome),
+        marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2}},
+        error_x={
+            "type": "data",
+            "array": [100 * (v.effect.high - v.effect.ratio) for v in verdicts],
+            "arrayminus": [100 * (v.effect.ratio - v.effect.low) for v in verdicts],
+            "color": colour,
+            "thickness": 2,
+        },
+        hoverinfo="skip",
+    )
+
+
+def _add_unmeasured(figure: go.Figure, without: Sequence[tuple[str, Verdict]]) -> None:
+    """Add the reasons of verdicts that have no effect, in their rows."""
+    figure.add_scatter(
+        x=[0] * len(without),
+        y=[_row(name, v) for name, v in without],
+        text=[f" {_unmeasured(v)}" for _, v in without],
+        mode="text",
+        textposition="middle right",
+        showlegend=False,
+        hoverinfo="skip",
+    )
 
 
 def _last_words(labelled: Sequence[tuple[str, Verdict]]) -> list[tuple[str, Verdict]]:
@@ -119,25 +129,8 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
     """Draw the throughput of every combination of two factors' levels. A cell without a measurement says why."""
     if not measured:
         return Table([], empty=NO_COMBINATION)
-    settings = measured[0].contrast.baseline.settings
-    cells: dict[tuple[str, str], tuple[float | None, str]] = {}
     speed, judged = _judged(baseline)
-    short = judged.removeprefix("useful ")  # a cell has little room; the description has the whole name
-
-    def position(m: Measured | None) -> tuple[str, str]:
-        found = {f.name: level.value for f, level in m.contrast.levels} if m else {}
-        row, column = (show(found.get(f, _current(f, settings))) for f in (rows_factor, columns_factor))
-        return row, column
-
-    cells[position(None)] = (0.0, f"baseline<br>{rate(speed)}<br>{short}")
-    for m in measured:
-        verdict = m.verdict
-        if verdict.effect is None:
-            cells[position(m)] = (None, NOT_REACHED if verdict.untried else str(verdict.status or verdict.outcome))
-        else:
-            value = 100 * (verdict.effect.ratio - 1)
-            there = rate(speed * verdict.effect.ratio)
-            cells[position(m)] = (value, f"{effect(verdict.effect)}<br>{there}<br>{short}")
+    cells = _cells(measured, (rows_factor, columns_factor), speed, judged.removeprefix("useful "))
     ys, xs = (sorted({key[i] for key in cells}, key=_natural) for i in (0, 1))
     grid = [[cells.get((y, x), (None, "not measured")) for x in xs] for y in ys]
     extreme = max([abs(v) for row in grid for v, _ in row if v is not None] + [1.0])
@@ -169,6 +162,34 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
         table,
         max(280, 120 + 80 * len(ys)),
     )
+
+
+def _cells(
+    measured: Sequence[Measured], factors: tuple[str, str], speed: float, short_unit: str
+) -> dict[tuple[str, str], tuple[float | None, str]]:
+    """Return the change in per cent and the text of each cell, by its row and column; None where nothing was measured.
+
+    `speed` is that of the baseline. A cell has little room, so `short_unit` is a short name.
+    """
+    settings = measured[0].contrast.baseline.settings
+
+    def position(m: Measured | None) -> tuple[str, str]:
+        found = {f.name: level.value for f, level in m.contrast.levels} if m else {}
+        row, column = (show(found.get(f, _current(f, settings))) for f in factors)
+        return row, column
+
+    cells: dict[tuple[str, str], tuple[float | None, str]] = {
+        position(None): (0.0, f"baseline<br>{rate(speed)}<br>{short_unit}")
+    }
+    for m in measured:
+        verdict = m.verdict
+        if verdict.effect is None:
+            cells[position(m)] = (None, NOT_REACHED if verdict.untried else str(verdict.status or verdict.outcome))
+        else:
+            there = rate(speed * verdict.effect.ratio)
+            text = f"{effect(verdict.effect)}<br>{there}<br>{short_unit}"
+            cells[position(m)] = (100 * (verdict.effect.ratio - 1), text)
+    return cells
 
 
 def _on_one_line(cell: str) -> str:

@@ -16,7 +16,7 @@ from slowstep.investigation.results import (
     NotebookRun,
     Refused,
 )
-from slowstep.judgement.intervals import ALONE
+from slowstep.judgement.intervals import ONE_LAUNCH_MARGIN
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.report.actions import Action, actions, within
 from slowstep.text.numbers import MOST, in_minutes, percent, percentage, unsigned
@@ -35,8 +35,8 @@ NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be f
 NOTHING_TRIED = "No change was tried."
 """What is said there if no trial of a change was made."""
 
-SECOND_LAUNCH = f" (below {percentage(math.expm1(ALONE))}, two launches have to show it)"
-"""What is said beside gains that one launch alone does not show (`intervals.ALONE`)."""
+SECOND_LAUNCH = f" (below {percentage(math.expm1(ONE_LAUNCH_MARGIN))}, two launches have to show it)"
+"""What is said beside gains that one launch alone does not show (`intervals.ONE_LAUNCH_MARGIN`)."""
 
 NOTHING_TOLD = 2.0
 """The report says that a run differs much from itself if its pairs tell only a gain of this ratio from chance."""
@@ -304,7 +304,7 @@ class Overview:
         gain = unsigned(percent(min(self.noise, MOST)))
         told = (
             f"In this machine's noise a few pairs can show a gain of {gain} or more, and more pairs a smaller one"
-            f"{SECOND_LAUNCH * (self.noise < math.exp(ALONE))}."
+            f"{SECOND_LAUNCH * (self.noise < math.exp(ONE_LAUNCH_MARGIN))}."
         )
         if self.noise >= NOTHING_TOLD:
             told = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.investigation.results import Baseline
-from slowstep.judgement.comparison import apart_from_itself
+from slowstep.judgement.comparison import aa_offset
 from slowstep.judgement.nodes import NODE, against_first
 from slowstep.judgement.observed_sizes import loaders_of_step
 from slowstep.judgement.suspects import Suspect
@@ -20,7 +20,7 @@ from slowstep.text.numbers import percent, percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
-from slowstep.wording.course import course, epochs_end, perhaps, surely
+from slowstep.wording.course import course, epochs_end, seen_at_several_times, seen_once
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.lost import consists, takes
 from slowstep.wording.slow_nodes import slower_nodes
@@ -66,28 +66,34 @@ def conclusion(subject: str, verdicts: Sequence[Verdict], suspects: Sequence[Sus
     alone = nodes and not verdicts
     parts = [f"**{subject}:** {of_nodes}"] if alone else [_headline(subject, supported, verdicts, suspects)]
     parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
-    refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
-    helped, small = {v.factor for v in supported}, [v for v in refuted if v.effect and v.effect.low > 1]
-    others = [v for v in refuted if v not in small]
-    for what, some in (
-        ("A gain, but below the minimum effect", small),
-        ("Not the cause", [v for v in others if v.factor not in helped]),
-        ("Below the minimum effect", [v for v in others if v.factor in helped]),
-    ):
-        if some:
-            parts.append(_listed(what, some, _refutation))
-    undecided = [v for v in verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
-    if undecided:
-        parts.append(_listed("Undecided", undecided, _undecided))
-    untried = [v for v in verdicts if v.untried]
-    if untried:
-        parts.append(_listed("Not tried", untried, _reason))
-    untestable = [v for v in verdicts if v.outcome is Outcome.NOT_TESTABLE]
-    if untestable:
-        parts.append(_listed("Not testable here", untestable, _reason))
+    groups = _groups(verdicts, {v.factor for v in supported})
+    parts += [_listed(what, some, why) for what, some, why in groups if some]
     if nodes and not alone:
         parts.append(of_nodes)
     return Text("\n\n".join(parts))
+
+
+def _groups(
+    verdicts: Sequence[Verdict], helped: Collection[str]
+) -> list[tuple[str, list[Verdict], Callable[[Verdict], str]]]:
+    """Return the verdicts that do not support a change, in groups: title, verdicts, and how each tells its reason.
+
+    `helped` are the factors of which another level was supported.
+    """
+
+    def of(outcome: Outcome) -> list[Verdict]:
+        return [v for v in verdicts if v.outcome is outcome]
+
+    small = [v for v in of(Outcome.REFUTED) if v.effect and v.effect.low > 1]
+    others = [v for v in of(Outcome.REFUTED) if v not in small]
+    return [
+        ("A gain, but below the minimum effect", small, _refutation),
+        ("Not the cause", [v for v in others if v.factor not in helped], _refutation),
+        ("Below the minimum effect", [v for v in others if v.factor in helped], _refutation),
+        ("Undecided", [v for v in of(Outcome.INCONCLUSIVE) if not v.untried], _undecided),
+        ("Not tried", [v for v in verdicts if v.untried], _reason),
+        ("Not testable here", of(Outcome.NOT_TESTABLE), _reason),
+    ]
 
 
 def baseline_conclusion(
@@ -151,7 +157,7 @@ def _job(baseline: Baseline) -> str:
 
 def _as_it_goes_on(baseline: Baseline) -> str:
     """Write what becomes of the steps as training goes on, what was seen at one time alone by itself."""
-    known, unsure = surely(baseline.courses), perhaps(baseline.courses)
+    known, unsure = seen_at_several_times(baseline.courses), seen_once(baseline.courses)
     told = f"**{escape(course(known))}** The whole job is not projected from them." if known else ""
     return "\n\n".join(filter(None, (told, escape(course(unsure)))))
 
@@ -185,7 +191,7 @@ def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
         pairs = "1 pair" if read.n == 1 else f"{read.n} pairs"
         return f"How far it differs from itself can't be told from {pairs}."
     told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"
-    if apart := apart_from_itself(baseline.record):
+    if apart := aa_offset(baseline.record):
         by = percentage(math.expm1(apart))
         told = f"its launches differ by {by}, more than intervals allow for, and no gain of that size is believed"
     return (

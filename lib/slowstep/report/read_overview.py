@@ -12,8 +12,7 @@ from slowstep.environment.own_code import judging_code
 from slowstep.factors import Arm
 from slowstep.factors.entries import TRAINING_ARGUMENTS
 from slowstep.investigation import NotMeasured, Unmeasurable, read_investigation
-from slowstep.investigation.asked import sections_asked
-from slowstep.investigation.minutes import measuring
+from slowstep.investigation.minutes import spent_in_all
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
     AUDITED,
@@ -24,6 +23,7 @@ from slowstep.investigation.results import (
     NotebookRun,
     Summary,
 )
+from slowstep.investigation.sections_to_answer import sections_to_answer
 from slowstep.judgement.verdict import Verdict
 from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked, require_inside
@@ -36,7 +36,7 @@ from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS, TESTED,
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.visible import visible_lines
 from slowstep.wording.causes import causes
-from slowstep.wording.course import course, epochs_end, perhaps, surely
+from slowstep.wording.course import course, epochs_end, seen_at_several_times, seen_once
 from slowstep.wording.edited import after_survey, not_counted
 from slowstep.wording.first_reads import waits_for_disk
 from slowstep.wording.held_back import busy, other_threads, quota
@@ -65,7 +65,7 @@ def overview(folder: Path) -> Overview:
         waiting = [section for section in SECTIONS if section.notebook not in summaries]
         verdicts += [v for v in decided_so_far(folder, waiting) if v.name not in {known.name for known in verdicts}]
     ended = {run.notebook: run for run in runs}
-    spent = measuring(store, about.run_identity if about else "", summaries)
+    spent = spent_in_all(store, about.run_identity if about else "", summaries)
     decided = final.decision if final else None
     remaining = decided.remaining if decided else None
     compared = _comparisons(store, summaries)
@@ -84,19 +84,9 @@ def overview(folder: Path) -> Overview:
         noise=first.noise,
         apart=apart(first.apart),
         minimum_effect=first.minimum_effect or (about.settings.budget.minimum_effect if about else 0.0),
-        held_back=[
-            epochs_end(first.epochs_end),
-            waits_for_disk(latest.first_reads),
-            quota(_blocks(with_itself)),
-            after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else "",
-        ],
-        doubts=[
-            other_threads(latest.beside, first.minimum_effect),
-            busy(_blocks(compared)),
-            course(perhaps(first.courses)),
-            not_counted(of_other_files(store, about.environment)) if about else "",
-        ],
-        course=course(surely(first.courses)),
+        held_back=_held_back(first, latest, with_itself, about),
+        doubts=_doubts(first, latest, compared, about, store),
+        course=course(seen_at_several_times(first.courses)),
         unprojected=first.unprojected,
         unprofiled=latest.unprofiled,
         audited=_audited(store),
@@ -112,8 +102,28 @@ def overview(folder: Path) -> Overview:
     )
 
 
+def _held_back(
+    first: Summary, latest: Summary, with_itself: Sequence[ComparisonRecord], about: Description | None
+) -> list[str]:
+    """Return what else holds the run back or ends it, and which files were edited, in sentences; some are empty."""
+    edited = after_survey(about.settings.command, about.settings.surveyed, about.as_measured) if about else ""
+    return [epochs_end(first.epochs_end), waits_for_disk(latest.first_reads), quota(_blocks(with_itself)), edited]
+
+
+def _doubts(
+    first: Summary, latest: Summary, compared: Sequence[ComparisonRecord], about: Description | None, store: Store
+) -> list[str]:
+    """Return what the figures may not tell, in sentences; some are empty."""
+    return [
+        other_threads(latest.beside, first.minimum_effect),
+        busy(_blocks(compared)),
+        course(seen_once(first.courses)),
+        not_counted(of_other_files(store, about.environment)) if about else "",
+    ]
+
+
 def _judged_by_other_code(summaries: Iterable[Summary], folder: Path) -> str:
-    """Return that other rules than this version's have judged what is told, with what to do; empty if these have."""
+    """Say that another version has judged what is told, and what to do; empty if this version has."""
     if all(one.code == judging_code() for one in summaries):
         return ""
     again = f"`slowstep report {folder}` judges them by this one's rules"
@@ -143,7 +153,7 @@ def _of_what_is_described(summaries: Iterable[Summary], about: Description | Non
         return list(summaries)
     settings = about.described
     try:
-        asked = sections_asked(settings, from_plain(Machine, about.environment.machine))
+        asked = sections_to_answer(settings, from_plain(Machine, about.environment.machine))
     except ValueError:  # the description is damaged
         return list(summaries)
     not_asked = {section.notebook for section in SECTIONS if section not in asked}

@@ -19,13 +19,13 @@ def course(found: Sequence[Course]) -> str:
     return " ".join(_told(one) for one in found)
 
 
-def surely(found: Sequence[Course]) -> list[Course]:
-    """Return those that were seen at more than one time."""
+def seen_at_several_times(found: Sequence[Course]) -> list[Course]:
+    """Return the courses that were seen at more than one time."""
     return [one for one in found if not one.once]
 
 
-def perhaps(found: Sequence[Course]) -> list[Course]:
-    """Return those that were seen at one time alone."""
+def seen_once(found: Sequence[Course]) -> list[Course]:
+    """Return the courses that were seen at one time alone: something else may have made them."""
     return [one for one in found if one.once]
 
 
@@ -58,5 +58,5 @@ def _told(one: Course) -> str:
 
 
 def epochs_end(why: str) -> str:
-    """Return that epochs end in trials, and why, as a sentence; empty if they go on without end."""
+    """Say that epochs end in trials, and why; empty if they go on without end."""
     return f"Epochs end in trials as in the program, since {why}." if why else ""

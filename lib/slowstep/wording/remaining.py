@@ -23,7 +23,7 @@ def remains(remaining: Remaining | None) -> list[str]:
 
 
 def looked_at_again(remaining: Remaining | None) -> str:
-    """Return that the adopted configuration loses nothing, or that this is not certain, in sentences.
+    """Say that the adopted configuration loses nothing, or that this is not certain, in sentences.
 
     Empty where it certainly loses something, which `remains` tells, and where nobody looked.
     """

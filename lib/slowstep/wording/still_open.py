@@ -38,7 +38,7 @@ def _limit(cause: Cause, adopted: bool) -> str:
 
 
 def more_lost(causes: Sequence[Cause], adopted: Interval) -> str:
-    """Return that more time is lost than what is adopted brings, as a sentence; empty if it is not."""
+    """Say that more time is lost than what is adopted brings, as a sentence; empty if it is not."""
     more = next((c for c in causes if c.headline and _at_least(c) > adopted.ratio), None)
     if more is None:
         return ""

@@ -210,7 +210,7 @@ def measured_again(verdict: Verdict) -> str:
 
 
 def not_measured_again(how: str) -> str:
-    """Return that no time was left to confirm a configuration, as a clause; `how` is "once more" or "together"."""
+    """Say that no time was left to confirm a configuration, as a clause; `how` is "once more" or "together"."""
     return f"no time was left to measure it {how} in fresh pairs (budget.minutes); more minutes may confirm it"
 
 

@@ -93,28 +93,33 @@ class Ranks:
         deadline = time.monotonic() + seconds
         while True:
             self.collect()
-            poll = select.poll()
-            printing = [each.printed for each in self.here if not each.silent]
-            nodes = [node for node in self.nodes if not node.gone]
-            for descriptor in [*(one.fileno() for one in near), *(node.wire.fileno() for node in nodes), *printing]:
-                poll.register(descriptor, select.POLLIN)
             living = not any(each.over for each in self.processes)
-            found = {
-                descriptor
-                for descriptor, event in poll.poll(max(0.0, deadline - time.monotonic()) * 1000 if living else 0)
-                if event & (select.POLLIN | select.POLLHUP | select.POLLERR)
-            }
-            for each in self.here:
-                if each.printed in found:
-                    each.pump()
-            for node in nodes:
-                if node.wire.fileno() in found:
-                    node.read_all()
+            found = self._poll(near, max(0.0, deadline - time.monotonic()) if living else 0.0)
             ready = [wire for wire in wires if wire.waits() or (wire in near and wire.fileno() in found)]
             if ready or time.monotonic() >= deadline or any(each.over for each in self.processes):
                 return ready
-            if found and not ready:  # a rank that prints without end is not asked for each of its lines
+            if found:  # a rank that prints without end is not asked for each of its lines
                 time.sleep(0.005)
+
+    def _poll(self, near: Sequence[Wire], seconds: float) -> set[int]:
+        """Wait for anything to read, pass on what ranks print and what nodes send, and return the readable descriptors.
+
+        `near` are wires on this node.
+        """
+        poll = select.poll()
+        nodes = [node for node in self.nodes if not node.gone]
+        printing = [each.printed for each in self.here if not each.silent]
+        for descriptor in [*(one.fileno() for one in near), *(node.wire.fileno() for node in nodes), *printing]:
+            poll.register(descriptor, select.POLLIN)
+        readable = select.POLLIN | select.POLLHUP | select.POLLERR
+        found = {descriptor for descriptor, event in poll.poll(seconds * 1000) if event & readable}
+        for each in self.here:
+            if each.printed in found:
+                each.pump()
+        for node in nodes:
+            if node.wire.fileno() in found:
+                node.read_all()
+        return found
 
     def collect(self) -> None:
         """Note which ranks have ended."""

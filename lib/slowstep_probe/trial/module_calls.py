@@ -14,7 +14,7 @@ import bisect
 import itertools
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -120,44 +120,64 @@ class ModuleCalls:
         step ends. `clock` is what has to be added to this process's clock to be at such a moment. Time in the spans
         `apart`, in order and in us, between two calls belongs to them: that of the backward passes of their results.
         """
-        called = defaultdict[tuple[int, str, int], list[Call]](list)
         modules = {id(call.module): call.module for call in self._calls}
-        kinds_of = {key: _kind(module) for key, module in modules.items()}
-        side_by_side = _side_by_side(self._calls, kinds_of)
-        for call in self._calls:
-            moment, together = 1e-3 * call.end + clock, (call.given, kinds_of[id(call.module)])
-            as_one = hash(together) if together in side_by_side else id(call.module)
-            called[bisect.bisect(boundaries, moment), call.phase, as_one].append(call)
-        alike = Counter[tuple[int, str, object]]()
-        kinds = {
-            key: (*key[:2], kinds_of[id(calls[0].module)]) for key, calls in called.items() if len(calls) >= OFTEN_EACH
-        }
-        for key, kind in kinds.items():
-            alike[kind] += len(called[key])
-        by_turns = {key for key, kind in kinds.items() if alike[kind] >= 2 * OFTEN}
-        often = {key: calls for key, calls in called.items() if key in by_turns or len(calls) >= OFTEN}
+        kinds = {key: _kind(module) for key, module in modules.items()}
+        side_by_side = _side_by_side(self._calls, kinds)
+        often = _called_often(self._by_stretch(boundaries, clock, kinds, side_by_side), kinds)
         parts = {(*key[:2], id(part)) for key, calls in often.items() for part in list(calls[0].module.modules())[1:]}
-        loops = [calls for key, calls in often.items() if key not in parts]
         of_one_tensor = set(map(hash, side_by_side))
         same_given = {id(calls) for key, calls in often.items() if key[2] in of_one_tensor}
-
-        def loop(together: Sequence[Sequence[Call]]) -> list[Repeated]:
+        found = list[Repeated]()
+        for together in _overlapping([calls for key, calls in often.items() if key not in parts]):
             # what is done with each result is a part of the loop where all are given the same; layers between are none
             if not any(id(calls) in same_given for calls in together):
-                return _loop(together, clock, apart, MOSTLY)
-            return _loop(together, clock, apart, 0.0) if self._are_alone(together) else []
+                found += _loop(together, clock, apart, MOSTLY)
+            elif self._are_alone(together):
+                found += _loop(together, clock, apart, 0.0)
+        products = self._products(clock)
+        return [_with_products(one, products) for one in found]
 
-        found, together = list[Repeated](), list[list[Call]]()
-        for calls in sorted(loops, key=lambda calls: calls[0].begin):
-            if together and calls[0].begin < max(one[-1].end for one in together):
-                together.append(calls)
-                continue
-            found += loop(together)
-            together = [calls]
+    def _by_stretch(
+        self, boundaries: Sequence[float], clock: float, kinds: Mapping[int, Any], side_by_side: Collection[Any]
+    ) -> dict[Stretch, list[Call]]:
+        """Return the calls by stretch, phase and module. Modules that are called side by side count as one."""
+        called = defaultdict[Stretch, list[Call]](list)
+        for call in self._calls:
+            moment, together = 1e-3 * call.end + clock, (call.given, kinds[id(call.module)])
+            as_one = hash(together) if together in side_by_side else id(call.module)
+            called[bisect.bisect(boundaries, moment), call.phase, as_one].append(call)
+        return called
+
+    def _products(self, clock: float) -> list[Product]:
+        """Return the calls with FLOPs that hold no other such call."""
         known = sorted((call for call in self._calls if call.flops), key=lambda call: call.begin)
         innermost = [a for a, b in pairwise([*known, None]) if b is None or b.begin >= a.end]
-        products = [Product(1e-3 * one.begin + clock, 1e-3 * one.end + clock, one.flops) for one in innermost]
-        return [_with_products(one, products) for one in [*found, *loop(together)]]
+        return [Product(1e-3 * one.begin + clock, 1e-3 * one.end + clock, one.flops) for one in innermost]
+
+
+Stretch = tuple[int, str, int]
+"""The number of boundaries before some calls, their phase, and the identity of what is called."""
+
+
+def _called_often(called: Mapping[Stretch, list[Call]], kinds: Mapping[int, Any]) -> dict[Stretch, list[Call]]:
+    """Return what is called often: one module, or several of a kind by turns, each a few times."""
+    kind_of = {key: (*key[:2], kinds[id(calls[0].module)]) for key, calls in called.items() if len(calls) >= OFTEN_EACH}
+    alike = Counter[tuple[int, str, object]]()
+    for key, kind in kind_of.items():
+        alike[kind] += len(called[key])
+    by_turns = {key for key, kind in kind_of.items() if alike[kind] >= 2 * OFTEN}
+    return {key: calls for key, calls in called.items() if key in by_turns or len(calls) >= OFTEN}
+
+
+def _overlapping(loops: Iterable[list[Call]]) -> list[list[list[Call]]]:
+    """Return loops in groups, in order: those of a group overlap in time."""
+    groups = list[list[list[Call]]]()
+    for calls in sorted(loops, key=lambda calls: calls[0].begin):
+        if groups and calls[0].begin < max(one[-1].end for one in groups[-1]):
+            groups[-1].append(calls)
+        else:
+            groups.append([calls])
+    return groups
 
 
 def _side_by_side(calls: Sequence[Call], kinds: Mapping[int, Any]) -> set[tuple[int, Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from types import FrameType
 from typing import NamedTuple
@@ -140,6 +140,29 @@ class Places(StackSampler):
         self._looks.append((seen, since, at))
 
 
+class _At(NamedTuple):
+    """A place that time goes to, in one phase."""
+
+    phase: str
+    where: str
+    own: bool
+    hooked: bool
+
+
+@dataclass
+class _Spent:
+    """The microseconds at a place: in all, by the function of a package there, and by the user's function around it."""
+
+    whole: int = 0
+    inside: Counter[str] = field(default_factory=Counter)
+    within: Counter[Function | None] = field(default_factory=Counter)
+
+    @property
+    def function(self) -> Function | None:
+        """The user's function that takes most of it; None if that is none."""
+        return self.within.most_common(1)[0][0]
+
+
 def placed(
     found: Counter[StackLook],
     phases: Sequence[str],
@@ -155,44 +178,53 @@ def placed(
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
     calling = _calls_what_trains(found, phases, whole)
     found, ahead = (_with_callers(looks, phases, calling) for looks in (found, ahead or Counter()))
-    told = Counter[tuple[str, str, bool, bool]]()
-    inside = defaultdict[tuple[str, str, bool, bool], Counter[str]](Counter)
-    within = defaultdict[tuple[str, str, bool, bool], Counter[Function | None]](Counter)
+    spent = _spent_at_places(found, ahead, phases, updates, trains)
+    together = Counter[tuple[str, Function | None]]()  # each line counts for one function, whoever calls it as well
+    for at, one in spent.items():
+        together[at.phase, one.function] += one.whole
+    number, kept = Counter[str](), []
+    for at, one in sorted(spent.items(), key=lambda item: -item[1].whole):
+        number[at.phase] += 1
+        if number[at.phase] > KEPT:
+            continue
+        package = _most(one.inside) if at.where.removesuffix(AT_WORKER) in calling else ""
+        place = Place(**at._asdict(), share=one.whole / whole, inside=package)
+        if (function := one.function) is not None:
+            place = replace(place, within=str(function), together=together[at.phase, function] / whole)
+        kept.append(place)
+    return kept
+
+
+def _spent_at_places(
+    found: Counter[StackLook],
+    ahead: Counter[StackLook],
+    phases: Sequence[str],
+    updates: Collection[int],
+    trains: Collection[Function],
+) -> dict[_At, _Spent]:
+    """Return the time at each place. `updates` are functions that change weights, and `trains` those that train."""
+    spent = defaultdict[_At, _Spent](_Spent)
     for seen, time_there in found.items():
         phase = _phase(phases, seen.mark)
-        if phase == "other" and updates.intersection(seen.calls):
+        if phase == "other" and not set(seen.calls).isdisjoint(updates):
             phase = "optimizer"
         hook = seen.hook if phase == "optimizer" else None
         if phase not in TRAINS or hook is not None:
             time_there -= ahead[seen]
         if not time_there:
             continue
-        place = (phase, seen.where, seen.own, hook is not None)
-        told[place] += time_there
-        inside[place][seen.inside] += time_there
-        beside = hook or next((f for f in seen.functions if f not in trains), None)
-        if beside and _makes_the_loss(phases, seen.mark):
-            beside = None
-        within[place][beside] += time_there
-    of = {place: functions.most_common(1)[0][0] for place, functions in within.items()}
-    together = Counter[tuple[str, Function | None]]()  # each line counts for one function, whoever calls it as well
-    for place, time_there in told.items():
-        together[place[0], of[place]] += time_there
-    number, kept = Counter[str](), []
-    for (phase, where, own, hooked), time_there in told.most_common():
-        number[phase] += 1
-        if number[phase] <= KEPT:
-            package = _most(inside[phase, where, own, hooked]) if where.removesuffix(AT_WORKER) in calling else ""
-            function = of[phase, where, own, hooked]
-            place = Place(phase=phase, where=where, own=own, share=time_there / whole, inside=package, hooked=hooked)
-            if function is not None:
-                place = replace(place, within=str(function), together=together[phase, function] / whole)
-            kept.append(place)
-    return kept
+        function = hook or next((f for f in seen.functions if f not in trains), None)
+        if _makes_the_loss(phases, seen.mark):
+            function = None
+        at = spent[_At(phase, seen.where, seen.own, hook is not None)]
+        at.whole += time_there
+        at.inside[seen.inside] += time_there
+        at.within[function] += time_there
+    return spent
 
 
 def _of_updates(found: Counter[StackLook], phases: Sequence[str], changing: Collection[int]) -> set[int]:
-    """Return those of the functions during which weights changed that do nothing else: none runs in another phase."""
+    """Return the functions that change weights and do nothing else: weights changed in them, in no other phase."""
     elsewhere = {code for seen in found if _phase(phases, seen.mark) != "other" for code in seen.calls}
     return set(changing) - elsewhere
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import PROFILED_TO, ProfileShare, places, training
+from slowstep.judgement.operators import PROFILE_ERROR, ProfileShare, places, training
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.shares import long_steps
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
@@ -76,8 +76,8 @@ def _at_places(taken: float, share: Interval) -> Interval:
     known = min(taken, share.upper)
     if known >= share.mean:
         return share
-    upper = min(known * PROFILED_TO, share.upper)
-    return replace(share, mean=known, lower=min(known / PROFILED_TO, share.lower), upper=upper)
+    upper = min(known * PROFILE_ERROR, share.upper)
+    return replace(share, mean=known, lower=min(known / PROFILE_ERROR, share.lower), upper=upper)
 
 
 def beside_lost(facts: RunFacts, phase: str, loses: Interval) -> dict[str, float]:

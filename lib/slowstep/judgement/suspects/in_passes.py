@@ -18,7 +18,7 @@ from slowstep.judgement.operators import (
     looped,
     memory_moves,
     pause,
-    trust,
+    profile_error,
 )
 from slowstep.judgement.ranks import collectives
 from slowstep.judgement.run_facts import RunFacts
@@ -223,7 +223,7 @@ def _other(phase: str) -> str:
 
 def _from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:
     """Return the interval of a share that a profile of a few steps gives: a part of `within`, and at most that."""
-    by = trust(profile)
+    by = profile_error(profile)
     upper = min(known * by, within.upper)
     return Interval(mean=min(known, upper), lower=min(known / by, upper), upper=upper, p=1.0, n=within.n)
 

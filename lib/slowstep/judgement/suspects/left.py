@@ -17,7 +17,7 @@ MOST_LEFT = 0.5
 
 
 class Stays(NamedTuple):
-    """The part of a loss that changes leave, as a share of the baseline's wall time for the same samples, 0 to 1."""
+    """What changes leave of a loss, as shares, 0 to 1, of the baseline's wall time for the same samples."""
 
     least: float
     """The least that is certainly left."""
@@ -27,7 +27,7 @@ class Stays(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """Lost time that a change leaves, as shares of the baseline's wall time for the same samples, 0 to 1, by phase."""
+    """The lost time that a change leaves, by phase: shares of the baseline's wall time for the same samples, 0 to 1."""
 
     least: Mapping[str, float]
     """The least that the changed run still loses. The time of a phase that is absent is not known to be gone."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from slowstep.factors import Arm
-from slowstep.measure.local import not_profiled
 from slowstep.measure.measurer import ComparisonRequest
-from slowstep.measure.slurm.crew import NodeJob
+from slowstep.measure.profiling import not_profiled
+from slowstep.measure.slurm.job_pool import NodeJob
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, Status, TrialRecord, identity
 from slowstep_probe.processes.log import log_tail
 

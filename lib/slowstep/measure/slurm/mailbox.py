@@ -71,13 +71,13 @@ class Mailbox:
             return False
 
 
-class Heart:
+class Heartbeat:
     """Home's sign of life: a file that is touched again and again, until `stop`."""
 
     def __init__(self, folder: Path):
         self._file, self._stopped = folder / HOME, threading.Event()
         self._file.touch()
-        threading.Thread(target=self._beat, daemon=True, name="slowstep-slurm-heart").start()
+        threading.Thread(target=self._beat, daemon=True, name="slowstep-slurm-heartbeat").start()
 
     def stop(self) -> None:
         """Stop beating."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from slowstep.factors import Arm
 from slowstep.judgement.devices import Peak
-from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
-from slowstep.measure.slurm.crew import Crew
+from slowstep.measure.measurer import ComparisonRequest, OnPairs, OnPairsOf
+from slowstep.measure.slurm.job_pool import JobPool
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.measure.slurm.spread import Spread, Task, in_groups
 from slowstep.processes import signals
@@ -38,14 +38,14 @@ class SlurmMeasurer:
         budget: Budget,
         folder: Path,
         known: Environment | None = None,
-        tell: Callable[[str], None] | None = None,
+        say: Callable[[str], None] | None = None,
     ):
         self.slurm, self.budget, self.folder = slurm, budget, folder
         self.deadline = math.inf
-        self._environment, self._say = known, tell or _say
-        self._crew: Crew | None = None
+        self._environment, self._say = known, say or _say
+        self._jobs: JobPool | None = None
         self._before = (0.0, 0, 0.0)
-        """Measured seconds, steps and waited seconds of the crews that were closed."""
+        """Measured seconds, steps and waited seconds of the job pools that were closed."""
 
     def __enter__(self) -> SlurmMeasurer:
         return self
@@ -55,29 +55,29 @@ class SlurmMeasurer:
 
     def close(self) -> None:
         """Cancel every job."""
-        if self._crew is None:
+        if self._jobs is None:
             return
-        crew, self._crew = self._crew, None
-        self._before = self._totals(crew)
+        jobs, self._jobs = self._jobs, None
+        self._before = self._totals(jobs)
         with signals.held():
-            crew.close()
+            jobs.close()
         signals.unwatch(self)
 
     @property
-    def crew(self) -> Crew:
+    def jobs(self) -> JobPool:
         """The jobs, the first of them submitted when it is needed."""
-        if self._crew is None:
+        if self._jobs is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             with signals.held():
-                self._crew = Crew(self.slurm, self.budget, self.folder, self._environment, self._say)
+                self._jobs = JobPool(self.slurm, self.budget, self.folder, self._environment, self._say)
                 signals.watch(self, self.close)
-        return self._crew
+        return self._jobs
 
-    def _totals(self, crew: Crew | None) -> tuple[float, int, float]:
-        if crew is None:
+    def _totals(self, jobs: JobPool | None) -> tuple[float, int, float]:
+        if jobs is None:
             return self._before
         seconds, steps, waited = self._before
-        return seconds + crew.spent.measured_seconds, steps + crew.spent.steps, waited + crew.waited
+        return seconds + jobs.spent.measured_seconds, steps + jobs.spent.steps, waited + jobs.waited
 
     @property
     def nodes(self) -> int:
@@ -87,17 +87,17 @@ class SlurmMeasurer:
     @property
     def measured_seconds(self) -> float:
         """Seconds in measured blocks so far, on all nodes."""
-        return self._totals(self._crew)[0]
+        return self._totals(self._jobs)[0]
 
     @property
     def steps(self) -> int:
         """Optimizer steps trained so far, on all nodes."""
-        return self._totals(self._crew)[1]
+        return self._totals(self._jobs)[1]
 
     @property
     def waited_seconds(self) -> float:
         """Seconds so far in which something was asked and no job ran."""
-        return self._totals(self._crew)[2]
+        return self._totals(self._jobs)[2]
 
     def describe(self) -> Environment:
         """Return the nodes' machine and packages, as earlier records or the first node tell them."""
@@ -108,16 +108,16 @@ class SlurmMeasurer:
                 raise NoNode("measure.slurm: the job ended before it could say what its node is; try again")
         return self._environment
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
-        """Measure interleaved pairs of two arms on the main job's node. `tell` gets the pairs so far."""
-        found = list(self._spread([Task(open={0: request})], lambda number, pairs: tell(pairs)))
+    def compare(self, request: ComparisonRequest, on_pairs: OnPairs = lambda pairs: None) -> ComparisonRecord | None:
+        """Measure interleaved pairs of two arms on the main job's node. `on_pairs` gets the pairs so far."""
+        found = list(self._spread([Task(open={0: request})], lambda number, pairs: on_pairs(pairs)))
         return found[0][1] if found else None
 
     def compare_together(
-        self, requests: Sequence[ComparisonRequest], tell: TellOne
+        self, requests: Sequence[ComparisonRequest], on_pairs: OnPairsOf
     ) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure comparisons of one baseline, a group of them on each node; yield each as it is decided."""
-        yield from self._spread(in_groups(requests, self.slurm.nodes), tell, wide=True)
+        yield from self._spread(in_groups(requests, self.slurm.nodes), on_pairs, wide=True)
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` by itself on the main job's node, and time each step."""
@@ -143,8 +143,8 @@ class SlurmMeasurer:
         task = Task(verb=verb, arguments=arguments)
         return next(value for _, value in list(self._spread([task], lambda number, pairs: None)))
 
-    def _spread(self, tasks: Sequence[Task], tell: TellOne, wide: bool = False) -> Iterator[tuple[int, Any]]:
-        spread = Spread(self.crew, tasks, self.deadline, tell, wide)
+    def _spread(self, tasks: Sequence[Task], on_pairs: OnPairsOf, wide: bool = False) -> Iterator[tuple[int, Any]]:
+        spread = Spread(self.jobs, tasks, self.deadline, on_pairs, wide)
         try:
             yield from spread.run()
         except NoNode:

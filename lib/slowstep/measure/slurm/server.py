@@ -128,7 +128,7 @@ def _serve(box: Mailbox, start: JobStart, measurer: LocalMeasurer, name: str) ->
     try:
         if request.verb == COMPARE:
             value = None
-            for place, record in _compared(measurer, *request.arguments, tell=_teller(box, name)):
+            for place, record in _compared(measurer, *request.arguments, on_pairs=_pairs_callback(box, name)):
                 _hesitate(record)
                 box.put(
                     f"{name}.part.{place}", MessagePart(place=place, record=measured_by(start, record), spent=spent())
@@ -143,21 +143,21 @@ def _serve(box: Mailbox, start: JobStart, measurer: LocalMeasurer, name: str) ->
     box.put(f"{name}.answer", answer)
 
 
-def _compared(measurer: LocalMeasurer, requests: list[Any], tell: Callable[[int, Any], None]) -> Any:
+def _compared(measurer: LocalMeasurer, requests: list[Any], on_pairs: Callable[[int, Any], None]) -> Any:
     if len(requests) == 1:
-        record = measurer.compare(requests[0], partial(tell, 0))
+        record = measurer.compare(requests[0], partial(on_pairs, 0))
         return [(0, record)] if record is not None else []
-    return measurer.compare_together(requests, tell)
+    return measurer.compare_together(requests, on_pairs)
 
 
-def _teller(box: Mailbox, name: str) -> Callable[[int, list[Pair]], None]:
+def _pairs_callback(box: Mailbox, name: str) -> Callable[[int, list[Pair]], None]:
     """Return a function that leaves the pairs so far. What can't be left is left out: the next message says it."""
 
-    def tell(place: int, pairs: list[Pair]) -> None:
+    def on_pairs(place: int, pairs: list[Pair]) -> None:
         with suppress(OSError):
             box.put(f"{name}.told.{place}", list(pairs))
 
-    return tell
+    return on_pairs
 
 
 class _Notice(BaseException):

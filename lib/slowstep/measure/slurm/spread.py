@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slowstep.measure.measurer import ComparisonRequest, TellOne
-from slowstep.measure.slurm.crew import Crew, NodeJob
+from slowstep.measure.measurer import ComparisonRequest, OnPairsOf
 from slowstep.measure.slurm.failures import failed_answer, failed_comparison
+from slowstep.measure.slurm.job_pool import JobPool, NodeJob
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.measure.slurm.messages import MailboxAnswer, Request
 from slowstep.measure.slurm.server import COMPARE
@@ -51,13 +51,13 @@ class _Asked:
 
 
 class Spread:
-    """Tasks under way. `wide` lets all jobs of the crew work, and else only the main one."""
+    """Tasks under way. `wide` lets all jobs of the pool work, and else only the main one."""
 
-    def __init__(self, crew: Crew, tasks: Sequence[Task], deadline: float, tell: TellOne, wide: bool):
-        self.crew, self.waiting, self.deadline, self.tell = crew, list(tasks), deadline, tell
+    def __init__(self, jobs: JobPool, tasks: Sequence[Task], deadline: float, on_pairs: OnPairsOf, wide: bool):
+        self.jobs, self.waiting, self.deadline, self.on_pairs = jobs, list(tasks), deadline, on_pairs
         self.places = len(tasks) if wide else 1
         self.asked: dict[NodeJob, _Asked] = {}
-        self._waited_before = crew.waited
+        self._waited_before = jobs.waited
 
     def run(self) -> Iterator[tuple[int, Any]]:
         """Yield the number and the record of each comparison as it is decided; of a verb 0 and what it answers.
@@ -68,48 +68,48 @@ class Spread:
         then = time.monotonic()
         try:
             while self.waiting or self.asked:
-                self._crew_up()
-                self.crew.refresh()
+                self._submit_jobs()
+                self.jobs.refresh()
                 yield from self._ends()
                 self._hand_out()
                 for job in list(self.asked):
                     yield from self._answers(job)
                 now = time.monotonic()
                 if not any(job.ready for job in self.asked):
-                    self.crew.waited += now - then
+                    self.jobs.waited += now - then
                 then = now
                 if self.waiting or self.asked:
                     time.sleep(POLL_SECONDS)
         finally:
-            for job in self.asked.keys() & set(self.crew.members):  # nobody waits for what it measures
-                self.crew.dismiss(job)
+            for job in self.asked.keys() & set(self.jobs.members):  # nobody waits for what it measures
+                self.jobs.dismiss(job)
 
-    def _crew_up(self) -> None:
+    def _submit_jobs(self) -> None:
         """Submit as many jobs as there are tasks for. One that is refused matters only if there is none at all."""
         try:
-            self.crew.fill(min(self.places, len(self.waiting) + len(self.asked)))
+            self.jobs.fill(min(self.places, len(self.waiting) + len(self.asked)))
         except NoNode:
-            if not self.crew.members:
+            if not self.jobs.members:
                 raise
-            self.crew.most = len(self.crew.members)
+            self.jobs.most = len(self.jobs.members)
 
     def _ends(self) -> Iterator[tuple[int, Any]]:
         """Let jobs go that have ended. The task of one that failed is answered by its failure."""
-        for job in self.asked.keys() - set(self.crew.members):  # sent away, since it was requeued to an unlike node
+        for job in self.asked.keys() - set(self.jobs.members):  # sent away, since it was requeued to an unlike node
             self.waiting.insert(0, self.asked.pop(job).task)
-        for job in [job for job in self.crew.members if job.ended]:
+        for job in [job for job in self.jobs.members if job.ended]:
             yield from self._answers(job)  # what it said before its end
             asked, idle = self.asked.pop(job, None), job.left
-            self.crew.dismiss(job)
+            self.jobs.dismiss(job)
             if asked is not None and idle:
                 self.waiting.insert(0, asked.task)
             elif asked is not None:
                 yield from self._failed(asked.task, job, job.why())
             elif not idle and job.start is None:
-                why = f"{job.why()}; {_place_of_log(job, self.crew)}"
-                if not self.crew.members:
+                why = f"{job.why()}; {_place_of_log(job, self.jobs)}"
+                if not self.jobs.members:
                     raise NoNode(f"measure.slurm: {why}")
-                self.crew.do_without(why)
+                self.jobs.do_without(why)
 
     def _failed(self, task: Task, job: NodeJob, why: str) -> Iterator[tuple[int, Any]]:
         """Yield the records of what a task had not answered when it failed."""
@@ -121,20 +121,20 @@ class Spread:
 
     def _hand_out(self) -> None:
         """Give free jobs the next tasks, and ask a job that has started anew once more."""
-        team = self.crew.members if self.places > 1 else self.crew.members[:1]
+        team = self.jobs.members if self.places > 1 else self.jobs.members[:1]
         for job in [job for job in team if job.ready]:
             asked = self.asked.get(job)
             if asked is None and self.waiting:
                 self._ask(job, self.waiting.pop(0))
             elif asked is not None and asked.start != job.start.name:
                 for number in asked.task.open:
-                    self.tell(number, [])
+                    self.on_pairs(number, [])
                 self._ask(job, asked.task)
 
     def _ask(self, job: NodeJob, task: Task) -> None:
         numbers = list(task.open)
         arguments = task.arguments if task.verb != COMPARE else ([task.open[number] for number in numbers],)
-        left = self.deadline + self.crew.waited - self._waited_before - time.monotonic()
+        left = self.deadline + self.jobs.waited - self._waited_before - time.monotonic()
         job.asked += 1
         name = f"{job.start.name}.{job.asked:04d}"
         self.asked[job] = _Asked(task=task, start=job.start.name, name=name, numbers=numbers)
@@ -149,7 +149,7 @@ class Spread:
         for name in (name for name in names if name.startswith("told.")):
             number = asked.numbers[int(name.removeprefix("told."))]
             if number in asked.task.open and (pairs := job.box.take(f"{asked.name}.{name}")) is not None:
-                self._tell(asked, name, number, pairs)
+                self._hand_on(asked, name, number, pairs)
         for name in (name for name in names if name.startswith("part.") and name not in asked.seen):
             if (part := job.box.take(f"{asked.name}.{name}")) is None:
                 continue
@@ -173,16 +173,16 @@ class Spread:
             elif asked.task.verb != COMPARE:
                 yield 0, answer.value
 
-    def _tell(self, asked: _Asked, name: str, number: int, pairs: Sequence[Any]) -> None:
-        """Tell of pairs that were not told yet."""
+    def _hand_on(self, asked: _Asked, name: str, number: int, pairs: Sequence[Any]) -> None:
+        """Hand on the pairs so far, if they were not handed on yet."""
         mark = f"{name}:{len(pairs)}"
         if mark not in asked.seen:
             asked.seen.add(mark)
-            self.tell(number, pairs)
+            self.on_pairs(number, pairs)
 
 
-def _place_of_log(job: NodeJob, crew: Crew) -> str:
-    return f"its log is {job.log}" if job.log.is_file() else crew.not_shared
+def _place_of_log(job: NodeJob, jobs: JobPool) -> str:
+    return f"its log is {job.log}" if job.log.is_file() else jobs.not_shared
 
 
 def in_groups(requests: Sequence[ComparisonRequest], groups: int) -> list[Task]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from slowstep.factors import Meaning, is_undoing, touched_by
 from slowstep.judgement.explaining import (
-    LARGER,
-    WHOLES,
+    ACT_ON_ALL_PHASES,
+    LARGER_BATCHES,
     are_small_batches,
     fits,
-    is_part,
+    is_good_part,
     is_within,
     likely_change,
-    takes_part,
+    removes_part,
 )
 from slowstep.judgement.nodes import against_first, slow_nodes
 from slowstep.judgement.remaining import Remaining
@@ -39,25 +39,25 @@ def causes(
     """Return the causes, largest first.
 
     One loss of time is one cause. Limits that no other cause belongs to come last, unless they leave out what the run
-    could do without. A whole (`WHOLES`) comes after each loss that is a good part of it. Changes are left out that were
-    compared beside settings which this run lacks. How much of a loss adopted changes leave is seen in the run with all
-    of them (`remaining`).
+    could do without. A factor that acts on all phases comes after each loss that is a good part of it. Changes that
+    were compared beside settings which this run lacks are left out. How much of a loss the adopted changes leave is
+    seen in the run with all of them (`remaining`).
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
-    changes = [v for v in changes if v.factor != LARGER or are_small_batches(v)]
+    changes = [v for v in changes if v.factor != LARGER_BATCHES or are_small_batches(v)]
     limits = best_levels([v for v in known if v.meaning is Meaning.DIAGNOSTIC])
     slow = slow_nodes(against_first(verdicts), minimum)
     there = [s for s in suspects if slow and lies_there(s, slow, changes)]
     suspects = [s for s in suspects if s not in there]
-    left = [remaining.left_by(v) if remaining else v.leaves for v in changes if v.factor not in WHOLES]
+    left = [remaining.left_by(v) if remaining else v.leaves for v in changes if v.factor not in ACT_ON_ALL_PHASES]
     open_ones = unexplained(suspects, left, minimum)
     explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
     of_nodes = [node_cause(slow, there)] if slow else []
     of_phases, changes, limits = _of_phases(open_ones, changes, limits, verdicts, remaining)
     of_limits, ceilings, changes = _of_limits(limits, changes, explained)
     found = [*of_nodes, *of_phases, *of_limits, *_of_changes(changes, explained)]
-    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio), ceilings)
+    return _ordered(sorted(found, key=lambda c: -c.ratio), ceilings)
 
 
 def _of_phases(
@@ -76,8 +76,8 @@ def _of_phases(
     """
     found, unchanged = list[Cause](), dict[str, Suspect]()
     for suspect, stays in open_ones:
-        parts = [v for v in changes if takes_part(v, suspect) and fits(v, suspect.most)]
-        limit = next((v for v in limits if takes_part(v, suspect) and fits(v, suspect.most)), None)
+        parts = [v for v in changes if removes_part(v, suspect) and fits(v, suspect.most)]
+        limit = next((v for v in limits if removes_part(v, suspect) and fits(v, suspect.most)), None)
         likely = None if parts else likely_change(suspect, verdicts)
         if parts:
             found.append(cause_in_part(suspect, stays, parts, verdicts, limit, remaining))
@@ -127,10 +127,13 @@ def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:
     yield from groups.values()
 
 
-def _whole_after_parts(ranked: Sequence[Cause], limits: Sequence[Cause]) -> list[Cause]:
-    """Return causes, largest first, and limits behind them, but for wholes (`WHOLES`): each follows its good parts."""
-    found = [*(c for c in ranked if c.factor not in WHOLES), *limits]
-    for whole in (c for c in ranked if c.factor in WHOLES):
-        parts = [at for at, cause in enumerate(found, 1) if is_part(cause.ratio, whole.ratio)]
+def _ordered(ranked: Sequence[Cause], limits: Sequence[Cause]) -> list[Cause]:
+    """Return causes, largest first, and limits behind them.
+
+    A factor that acts on all phases follows the causes that are a good part of its gain.
+    """
+    found = [*(c for c in ranked if c.factor not in ACT_ON_ALL_PHASES), *limits]
+    for whole in (c for c in ranked if c.factor in ACT_ON_ALL_PHASES):
+        parts = [at for at, cause in enumerate(found, 1) if is_good_part(cause.ratio, whole.ratio)]
         found.insert(max(parts, default=0), whole)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowstep.factors import is_undoing, limited_by
-from slowstep.judgement.explaining import eases, names
+from slowstep.judgement.explaining import eases, is_main_cause
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.text.numbers import percent, unsigned
@@ -37,7 +37,7 @@ def cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[S
     """Return the cause of what a limit shows, with the supported changes that take a part of it away."""
     best, *others = sorted(parts, key=lambda v: -v.gain)
     whole = max(limit.effect.ratio, best.effect.ratio)
-    if names(best, limit.effect.ratio):
+    if is_main_cause(best, limit.effect.ratio):
         return factor_cause(best, whole, f"{costs(best, explained)}{also(others)} {capitalised(no_more_than(limit))}")
     return factor_cause(limit, whole, f"{limit_cause(limit).text} {taken_by([best, *others])}")
 

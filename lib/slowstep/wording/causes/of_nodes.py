@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.judgement.explaining import WHOLES
+from slowstep.judgement.explaining import ACT_ON_ALL_PHASES
 from slowstep.judgement.nodes import NODE, SlowNodes
 from slowstep.judgement.suspects import Suspect, eased
 from slowstep.judgement.verdict import Verdict
@@ -41,4 +41,4 @@ def node_cause(slow: SlowNodes, there: Sequence[Suspect]) -> Cause:
 def lies_there(suspect: Suspect, slow: SlowNodes, changes: Sequence[Verdict]) -> bool:
     """Return whether a rank is slow since its node is: the node explains as much, and no change takes a part of it."""
     fits = suspect.node in slow.numbers and suspect.ratio <= slow.gain.high
-    return fits and not any(eased(suspect, v.leaves) for v in changes if v.factor not in WHOLES)
+    return fits and not any(eased(suspect, v.leaves) for v in changes if v.factor not in ACT_ON_ALL_PHASES)

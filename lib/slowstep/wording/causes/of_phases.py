@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slowstep.factors import Meaning
-from slowstep.judgement.explaining import fits, names, not_reached, relieving
+from slowstep.judgement.explaining import changes_that_remove, fits, is_main_cause, not_reached
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.shares import together
 from slowstep.judgement.suspects import LOOP, PASSES, Stays, Suspect, function_at, mostly_stays, place_at
@@ -58,7 +58,7 @@ def cause_in_part(
     # it stands by itself, where nothing before it has named the changes
     named = after if after == ADOPTED else " and ".join(v.shown for v in (best, *others))
     still_open = f"{_lost(suspect, suspect.ratio, of=TODAY)} With {named} {stays_lost} {beyond_lost}"
-    if names(best, suspect.ratio):
+    if is_main_cause(best, suspect.ratio):
         text = f"{costs(best, [suspect])}{also(others)} {loses} {beyond}"
         cause = factor_cause(best, max(suspect.ratio, best.effect.ratio), text)
         return replace(cause, phase=suspect.phase, still_open=still_open)
@@ -217,7 +217,7 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], named: Sequenc
 
     `named` are those that are told before.
     """
-    gone_under = sorted((v for v in relieving(suspect, verdicts) if v not in named), key=lambda v: -v.gain)
+    gone_under = sorted((v for v in changes_that_remove(suspect, verdicts) if v not in named), key=lambda v: -v.gain)
     if gone_under:
         shown = ", ".join(f"{v.title_in_full} ({_outcome(v)})" for v in gone_under[:MOST_SHOWN])
         faster = all(v.meaning is Meaning.DIAGNOSTIC or v.outcome is Outcome.SUPPORTED for v in gone_under)

@@ -27,11 +27,11 @@ PAUSE = 0.05
 """The seconds until the next try where the system opens no more files."""
 
 
-class Door:
-    """Listens at a port, and hands connections whose other end knows the key to `let_in`, each in its own thread."""
+class Listener:
+    """Listens at a port, and hands connections whose other end knows the key to `admit`, each in its own thread."""
 
-    def __init__(self, port: int, key: bytes, let_in: Callable[[Wire], None]):
-        self._key, self._let_in = key, let_in
+    def __init__(self, port: int, key: bytes, admit: Callable[[Wire], None]):
+        self._key, self._admit = key, admit
         self._room = threading.Semaphore(AT_ONCE)
         self._closed = False
         try:
@@ -69,7 +69,7 @@ class Door:
 
     def _greet(self, own: socket.socket, address: str) -> None:
         try:
-            self._let_in(accept(own, self._key))
+            self._admit(accept(own, self._key))
         except NotGreeted as why:
             say(f"{address.removeprefix('::ffff:')} was sent away: {why}", error=True)
         finally:

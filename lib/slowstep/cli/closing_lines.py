@@ -1,4 +1,4 @@
-"""What is said at the end of an investigation: its answer, and how to reach what its minutes did not."""
+"""The closing lines of an investigation: what it took, and how to reach what its minutes did not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unreached(verdicts: Sequence[Verdict], decision: Decision) -> bool:
     return any(v.untried for v in verdicts) or any(MINUTES in one.why for one in decision.refused)
 
 
-def took(settings: Settings, seconds: float, measured: float) -> str:
+def time_taken(settings: Settings, seconds: float, measured: float) -> str:
     """Return what an investigation took in all its calls, and how much of that was in `measured` blocks, as a line."""
     given = settings.budget.minutes
     of = "" if given is None else f" ({MINUTES}: {given:g})"

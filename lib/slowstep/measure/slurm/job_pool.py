@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.measure.slurm.jobs import PRIVATE, Jobs, JobState, NoNode, Phase
-from slowstep.measure.slurm.mailbox import END, Heart, Mailbox
+from slowstep.measure.slurm.mailbox import END, Heartbeat, Mailbox
 from slowstep.measure.slurm.messages import JobStart, Spent
 from slowstep.measure.slurm.own_folders import close_to_others
 from slowstep.measure.slurm.server import Server
@@ -78,7 +78,7 @@ class NodeJob:
         return f"job {self.job.job_id}{where} ended: {self.state.words}{said}"
 
 
-class Crew:
+class JobPool:
     """All jobs of one investigation. The first that is ready is its main one: absolute figures come from its node."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Crew:
         self.most = slurm.nodes
         """The most jobs at the same time; fewer than asked for once a job could not begin or met an unlike node."""
         self.waited = 0.0
-        self._heart = Heart(self.root)
+        self._heartbeat = Heartbeat(self.root)
         self._looked, self._pause, self._told = 0.0, 0.0, dict[str, str]()
 
     @property
@@ -157,7 +157,7 @@ class Crew:
 
     def close(self) -> None:
         """End all jobs, and remove what they were asked through."""
-        self._heart.stop()
+        self._heartbeat.stop()
         (self.root / END).touch()
         for member in self.members:
             self.jobs.cancel(member.job)

@@ -1,4 +1,4 @@
-"""The records that an investigation needs: the name of each, and the verb of a measurer that gives it."""
+"""Specifications of the records of an investigation: the name of each, and the verb of a measurer that makes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowstep.factors import Arm, Contrast
 from slowstep.judgement.comparison import FEWEST_PAIRS
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.stopping import StopRule
-from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
+from slowstep.measure.measurer import ComparisonRequest, Measurer, OnPairs
 from slowstep.records import (
     ComparisonRecord,
     Environment,
@@ -28,7 +28,7 @@ from slowstep.settings.schema import Budget
 CONFIRMATION = "confirmation"
 """The purpose of pairs that measure once more what was chosen. Their effect is what a report is quoted by."""
 
-QUOTED = 1 / 3
+QUOTED_PRECISION = 1 / 3
 """Half of a confirmed effect's interval may be at most this part of the effect. At 1/3, +48 % [+30, +69] is told from
 +20 % and from +80 %; +48 % [+1, +115] would be told from no effect only."""
 
@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needed(Generic[T]):
-    """A record that is needed, measured or not."""
+class RecordSpec(Generic[T]):
+    """The specification of a record: what decides its name, and how a measurer makes it."""
 
     title: str
     """A few words that are shown while it is measured."""
@@ -49,7 +49,7 @@ class Needed(Generic[T]):
     """The record's folder in records/."""
     determinants: tuple[object, ...]
     """All that decides what would be measured, beside the environment."""
-    measure: Callable[[Measurer, Tell], T | None]
+    measure: Callable[[Measurer, OnPairs], T | None]
     request: ComparisonRequest | None = None
     """What is asked of a measurer, if it is a comparison."""
 
@@ -62,13 +62,13 @@ class Needed(Generic[T]):
         """Return the record's name in its folder."""
         return identity(*self.determinants, environment.determinants)
 
-    def going_on(self, store: Store, environment: Environment) -> Needed[T]:
-        """Return the same need, which goes on from what fewer minutes left undecided if there is such a comparison."""
+    def going_on(self, store: Store, environment: Environment) -> RecordSpec[T]:
+        """Return the spec of the same record, which goes on from what fewer minutes left undecided if there is that."""
         earlier = self.request and store.read(ComparisonRecord, UNFINISHED, self.key(environment))
         if not earlier:
             return self
         request = replace(self.request, earlier=earlier)
-        return replace(self, request=request, measure=lambda measurer, tell: measurer.compare(request, tell))
+        return replace(self, request=request, measure=lambda measurer, on_pairs: measurer.compare(request, on_pairs))
 
     @property
     def pairs_before(self) -> int:
@@ -88,8 +88,8 @@ class Pacing:
     sample_seconds: float
 
 
-def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed[ComparisonRecord]:
-    """Return the need of a comparison. Its record has one name, whatever number of comparisons it is one of."""
+def comparison(request: ComparisonRequest, budget: Budget, title: str) -> RecordSpec[ComparisonRecord]:
+    """Return the spec of a comparison. Its record has one name, whatever number of comparisons it is one of."""
     # what changes neither the blocks nor their order changes no name
     asked = replace(
         budget,
@@ -103,18 +103,18 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
     )
     effort = (asked, request.purpose, sorted(request.periodic_events), request.least_samples)
     arms = (request.baseline.determinants(), request.treatment.determinants(), request.twin)
-    return Needed(
+    return RecordSpec(
         title=title,
         record_type=ComparisonRecord,
         folder="comparisons",
         determinants=(*arms, effort),
-        measure=lambda measurer, tell: measurer.compare(request, tell),
+        measure=lambda measurer, on_pairs: measurer.compare(request, on_pairs),
         request=request,
     )
 
 
-def noise(settings: Settings, arm: Arm) -> Needed[ComparisonRecord]:
-    """Return the need of the A/A comparison: the baseline against other launches of itself."""
+def noise(settings: Settings, arm: Arm) -> RecordSpec[ComparisonRecord]:
+    """Return the spec of the A/A comparison: the baseline against other launches of itself."""
     stop = StopRule(max_pairs=settings.budget.noise_pairs)
     return comparison(ComparisonRequest(baseline=arm, treatment=arm, stop=stop, twin=True), settings.budget, "A/A")
 
@@ -126,8 +126,8 @@ def contrast(
     comparisons: int,
     purpose: str,
     pacing: Pacing,
-) -> Needed[ComparisonRecord]:
-    """Return the need of a contrast's comparison, which ends when its hypothesis is decided."""
+) -> RecordSpec[ComparisonRecord]:
+    """Return the spec of a contrast's comparison, which ends when its hypothesis is decided."""
     budget = settings.budget
     least = asked.minimum_effect(budget.minimum_effect)
     stop = StopRule(
@@ -136,7 +136,7 @@ def contrast(
         comparisons=comparisons,
         two_sided=any(factor.elsewhere for factor, _ in asked.levels),
         launches=budget.launches,
-        precision=QUOTED if purpose == CONFIRMATION or least > budget.minimum_effect else math.inf,
+        precision=QUOTED_PRECISION if purpose == CONFIRMATION or least > budget.minimum_effect else math.inf,
     )
     request = ComparisonRequest(
         baseline=asked.baseline,
@@ -151,48 +151,48 @@ def contrast(
     return comparison(request, budget, title)
 
 
-def observation(settings: Settings, arm: Arm, steps: int) -> Needed[ObservationRecord]:
-    """Return the need of so many steps of the baseline, trained by itself."""
+def observation(settings: Settings, arm: Arm, steps: int) -> RecordSpec[ObservationRecord]:
+    """Return the spec of so many steps of the baseline, trained by itself."""
     seconds = settings.budget.observe_seconds
-    return Needed(
+    return RecordSpec(
         title=f"observing up to {steps} steps",
         record_type=ObservationRecord,
         folder="observations",
         determinants=("observation", arm.determinants(), steps, seconds),
-        measure=lambda measurer, tell: measurer.observe(arm, steps, seconds),
+        measure=lambda measurer, on_pairs: measurer.observe(arm, steps, seconds),
     )
 
 
-def events(arm: Arm) -> Needed[EventRecord]:
-    """Return the need of what saving and evaluating cost."""
-    return Needed(
+def events(arm: Arm) -> RecordSpec[EventRecord]:
+    """Return the spec of what saving and evaluating cost."""
+    return RecordSpec(
         title="saving and evaluating",
         record_type=EventRecord,
         folder="events",
         determinants=("events", arm.determinants()),
-        measure=lambda measurer, tell: measurer.events(arm),
+        measure=lambda measurer, on_pairs: measurer.events(arm),
     )
 
 
-def profile(arm: Arm, traces: Path, start: int = 0) -> Needed[ProfileRecord]:
-    """Return the need of a profile after `start` samples, whose trace goes to the folder `traces`."""
+def profile(arm: Arm, traces: Path, start: int = 0) -> RecordSpec[ProfileRecord]:
+    """Return the spec of a profile after `start` samples, whose trace goes to the folder `traces`."""
     late = (start,) * bool(start)  # the first one keeps its name
     name = identity(arm.determinants(), *late)
-    return Needed(
+    return RecordSpec(
         title=f"profiling {'later steps of ' * bool(start)}{arm.label}",
         record_type=ProfileRecord,
         folder="profiles",
         determinants=("profile", arm.determinants(), *late),
-        measure=lambda measurer, tell: measurer.profile(arm, traces / f"{name}.json.gz", start),
+        measure=lambda measurer, on_pairs: measurer.profile(arm, traces / f"{name}.json.gz", start),
     )
 
 
-def peak(dtype: str) -> Needed[Peak]:
-    """Return the need of what the device reaches in products of matrices of `dtype`."""
-    return Needed(
+def peak(dtype: str) -> RecordSpec[Peak]:
+    """Return the spec of what the device reaches in products of matrices of `dtype`."""
+    return RecordSpec(
         title=f"the device's peak in {dtype}",
         record_type=Peak,
         folder="peaks",
         determinants=("peak", dtype),
-        measure=lambda measurer, tell: measurer.peak(dtype),
+        measure=lambda measurer, on_pairs: measurer.peak(dtype),
     )

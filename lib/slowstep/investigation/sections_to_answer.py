@@ -8,7 +8,7 @@ from slowstep.settings import Settings
 from slowstep.settings.sections import AUDIT, SECTIONS, Section
 
 
-def sections_asked(settings: Settings, machine: Machine | None = None) -> list[Section]:
+def sections_to_answer(settings: Settings, machine: Machine | None = None) -> list[Section]:
     """Return the sections that have something to answer for a parameter file, on this machine or a given one."""
     return [section for section in SECTIONS if _has_question(section, settings, machine or this_machine())]
 

@@ -1,4 +1,4 @@
-"""What is said before an investigation is measured: what was edited since its survey, and since it was measured."""
+"""Lines on files that were edited before an investigation goes on: since its survey, and since it was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens beside a block while it is measured: other processes, here and on other nodes, and on the device."""
+"""Interference with a block while it is measured: by other processes, here and on other nodes, and on the device."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from slowstep.processes.tree import process_tree
 from slowstep.records import Block
 
 
-class BesideBlock:
-    """What happens beside one block of a live trial, from the moment that this object is made."""
+class Interference:
+    """What interferes with one block of a live trial, from the moment that this object is made."""
 
     def __init__(self, pool: TrialPool):
         self._pool = pool
-        self._before, self._elsewhere = self._read(), on_other_nodes.read()
+        self._before, self._before_elsewhere = self._read(), on_other_nodes.read()
 
     @contextmanager
     def watched(self, trial: LiveTrial) -> Iterator[None]:
@@ -28,17 +28,20 @@ class BesideBlock:
             yield
         self._after = self._read()
 
-    def told(self, block: Block) -> Block:
+    def annotated(self, block: Block) -> Block:
         """Return the block with what happened beside it, and beside the events that were made to happen after it."""
         # a long save must not hide what disturbed a short block
         found = other_processes.between(self._before, self._after) or other_processes.between(
             self._before, self._read()
         )
-        there, elsewhere = on_other_nodes.read(), self._elsewhere
-        found = found or on_other_nodes.interrupted(elsewhere, there)
+        after_elsewhere, before_elsewhere = on_other_nodes.read(), self._before_elsewhere
+        found = found or on_other_nodes.interrupted(before_elsewhere, after_elsewhere)
         stops = [
             self._after.stops_since(self._before),
-            *(there[n].stops_since(elsewhere[n]) for n in there.keys() & elsewhere),
+            *(
+                after_elsewhere[node].stops_since(before_elsewhere[node])
+                for node in after_elsewhere.keys() & before_elsewhere
+            ),
         ]
         periods, used_up = max(stops, key=lambda one: one[1])
         return replace(
