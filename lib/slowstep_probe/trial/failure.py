@@ -54,8 +54,8 @@ ADDRESS = (
 DISK = "a disk is full; make room there or set TMPDIR to a folder on another: "
 
 TUNED = (
-    "transformers sets TF32 by its newer name where it compiles, after which PyTorch 2.9 to 2.13 tune no products; give "
-    "`tf32: false`, or call torch.set_float32_matmul_precision('high') once TrainingArguments are made: "
+    "transformers sets TF32 by its newer name where it compiles, after which PyTorch 2.9 to 2.13 tune no products; "
+    "give `tf32: false`, or call torch.set_float32_matmul_precision('high') once TrainingArguments are made: "
 )
 
 HINTS = {
