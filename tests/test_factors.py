@@ -312,6 +312,16 @@ def test_what_a_run_has_switched_on_is_tried_without_it(
     assert never not in [one for one in proposed(without, GPU) if type(one) is type(never)]
 
 
+def test_an_update_over_lists_is_proposed_where_there_is_none() -> None:
+    """On a device PyTorch goes over lists by itself, so the trial would compare the run with itself."""
+    plain = {"training_arguments.optim": "adamw_torch"}
+    one_by_one = plain | {"optimizer_kwargs.foreach": False}
+    proposed = CATALOGUE["foreach"].proposals
+
+    assert [[True], []] == [proposed(override(QUICK, plain).run, machine) for machine in (CPU, GPU)]
+    assert [True] == proposed(override(QUICK, one_by_one).run, GPU)
+
+
 @pytest.mark.parametrize("now", [8, 64])
 def test_a_batch_of_an_evaluation_is_proposed_larger(now: int) -> None:
     """Its hypothesis is that small batches cost time, so a smaller one is none to try."""

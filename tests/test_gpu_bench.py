@@ -161,30 +161,57 @@ def test_the_tests_for_a_device_are_all_run() -> None:
     assert set(probe.FILES) == marked
 
 
+def test_tests_count_that_ended_before_the_time_was_over() -> None:
+    """On a device there may be no time to run them again."""
+    told = """tests/test_workload.py::test_memory PASSED                       [ 10%]
+tests/test_frozen_base.py::test_a_base[4 bit] FAILED                     [ 20%]
+tests/test_probe.py::test_time SKIPPED (needs a CUDA device)             [ 30%]
+tests/test_ranks.py::test_a_wait """
+
+    assert {"passed": 1, "failed": 1, "skipped": 1, "error": 0} == probe.counted(told)
+
+
 def test_the_library_knows_nothing_of_the_proof() -> None:
     """No file of the library names what measures it."""
     assert [] == [str(p) for p in (ROOT / "lib").rglob("*.py") if "bench" + ".gpu" in p.read_text(encoding="utf-8")]
 
 
+FOR_REPORTS = (
+    "plotly",
+    "nbformat",
+    "nbconvert",
+    "nbclient",
+    "papermill",
+    "jupyter_client",
+    "ipykernel",
+    "IPython",
+    "nh3",
+)
+"""What a bare machine lacks: packages that only reports need."""
+
+
+def on_a_bare_machine(code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code where the packages that reports need are absent."""
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({FOR_REPORTS!r}))"
+    return subprocess.run(
+        [sys.executable, "-c", f"{blocked}; {code}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
 def test_a_bare_machine_can_run_the_parts(tmp_path: Path) -> None:
     """Neither Jupyter nor plotly is needed, nor anything else that only reports need."""
-    absent = (
-        "plotly",
-        "nbformat",
-        "nbconvert",
-        "nbclient",
-        "papermill",
-        "jupyter_client",
-        "ipykernel",
-        "IPython",
-        "nh3",
-    )
-    blocked = f"import sys; sys.modules.update(dict.fromkeys({absent!r}))"
-    code = f"{blocked}; from bench.gpu.__main__ import main; sys.exit(main(['--out', {str(tmp_path)!r}]))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = on_a_bare_machine(f"from bench.gpu.__main__ import main; sys.exit(main(['--out', {str(tmp_path)!r}]))")
 
     assert (0, "") == (done.returncode, done.stderr)
     assert [part.name for part in parts(REAL)] == re.findall(r"^(\S+) +not run", done.stdout, re.MULTILINE)
+
+
+def test_a_bare_machine_can_run_the_tests_for_a_device() -> None:
+    """One file that can't be imported would stop all of them."""
+    asked = ["-q", "-m", "gpu", "--collect-only", "-p", "no:cacheprovider", *probe.FILES]
+    done = on_a_bare_machine(f"import pytest; sys.exit(pytest.main({asked!r}))")
+
+    assert 0 == done.returncode, done.stdout[-2000:]
 
 
 # -- running --

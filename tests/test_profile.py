@@ -32,7 +32,7 @@ from slowstep.measure.profiling import FEWEST_PROFILED, PROFILED_STEPS
 from slowstep.records import ProfileRecord, identity
 from slowstep.report import device_idle, operators
 from slowstep_probe.places import line_of, raised_at, standing
-from slowstep_probe.probe.clock import CudaClock, HostClock
+from slowstep_probe.probe.clock import HostClock
 from slowstep_probe.probe.tape import Tape
 from slowstep_probe.trial import profiled_steps, stack_sampler, time_by_place
 from slowstep_probe.trial import profiling as profiling_module
@@ -44,8 +44,6 @@ from slowstep_probe.trial.stack_sampler import RING
 from slowstep_probe.trial.stacks import Function, place_of
 from slowstep_probe.trial.time_by_place import Places, StackLook, placed
 from workloads_for_tests import Raises
-
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 @pytest.fixture(scope="module")
@@ -482,48 +480,6 @@ def test_a_wait_for_a_device_at_earlier_work_costs_nothing(monkeypatch: pytest.M
         ("other", "in_numpy"): pytest.approx(0.3),
         ("optimizer", "launches"): pytest.approx(0.1),
     }
-
-
-@pytest.mark.gpu
-@needs_cuda
-def test_a_real_device_that_is_behind_was_not_idle(tmp_path: Path) -> None:
-    """The host launches the profiled steps while the device is still at the one before them."""
-    profiling = Profiling(CudaClock(), 3, phase=lambda: "other")
-    while not profiling.ended:
-        torch.cuda._sleep(50_000_000)  # cycles: above 20 ms on any device to date
-        profiling.step_ends()
-    record = profiling.read(tmp_path / "trace.json.gz")
-
-    assert (record.failed, record.steps) == ("", 3)
-    assert record.idle < 0.15
-
-
-@pytest.mark.gpu
-@needs_cuda
-def test_the_line_that_a_real_device_waits_for_is_told_from_that_which_waits_for_it() -> None:
-    """Each takes half of the host's time: a value that is read back, and a loop in Python."""
-    tape = Tape(CudaClock(), ())
-    places = Places(tape.last_mark)
-
-    def reads_back() -> None:
-        torch.ones(1, device="cuda").item()
-
-    reads_back()
-    torch.cuda.synchronize()
-    tape.open()
-    places.begin()
-    for _ in range(20):
-        tape.mark("forward")
-        torch.cuda._sleep(50_000_000)
-        tape.mark("other")
-        reads_back()
-        began = time.perf_counter()
-        while time.perf_counter() - began < 0.03:
-            loop()
-    found = places.stop(tape.phases(), tape.reached)
-    shares = {place.where.rpartition(" ")[2]: place.share for place in found if place.phase == "other"}
-
-    assert shares["loop"] > 5 * shares.get("reads_back", 0.0)
 
 
 def test_the_moments_are_those_at_which_training_came_to_each_mark() -> None:

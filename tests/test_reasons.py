@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from slowstep_probe.measured import Memory
 from slowstep_probe.plain import shortened
-from slowstep_probe.trial.failure import raised
+from slowstep_probe.trial.failure import failure, raised
 
 UNUSED = (
     "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that "
@@ -44,3 +46,16 @@ def test_a_reason_ends_where_a_sentence_does(text: str, told: str) -> None:
 )
 def test_a_text_is_cut_between_sentences_or_words(text: str, told: str) -> None:
     assert told == shortened(text, 30)
+
+
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="this PyTorch has one name for TF32")
+def test_what_transformers_sets_and_pytorch_refuses_is_told_with_a_way_out() -> None:
+    """Products are tuned (max-autotune) by asking for the precision by its older name, which then raises an error."""
+    torch.backends.fp32_precision = "tf32"
+    try:
+        with pytest.raises(RuntimeError) as refused:
+            torch.get_float32_matmul_precision()
+    finally:
+        torch.backends.fp32_precision = "none"
+
+    assert "give `tf32: false`" in failure(refused.value, Memory()).reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import partial
 
 from bench.gpu.part import Bench, Cell, Figures, Goal, Part
@@ -18,12 +19,15 @@ FILES = (
     "tests/test_probe.py",
     "tests/test_frozen_base.py",
     "tests/test_weights_on_device.py",
-    "tests/test_profile.py",
+    "tests/test_profile_on_device.py",
     "tests/test_ranks.py",
 )
 """The files with tests marked `gpu`. A test holds that there are no others."""
 
 TESTS_TIMEOUT = 300.0
+
+RESULT = re.compile(r"^tests/\S+::.* (PASSED|FAILED|SKIPPED|ERROR)\b", re.MULTILINE)
+"""What stands in the line of a test that has ended."""
 
 
 def parts(scale: Scale) -> list[Part]:
@@ -89,19 +93,30 @@ def parts(scale: Scale) -> list[Part]:
 
 
 def gpu_tests(bench: Bench) -> Figures:
-    """Run the tests marked `gpu`, and count them by their result. Without a device all are skipped."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", *FILES]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TESTS_TIMEOUT)
-    output = done.stdout + done.stderr
-    counts = {name: _count(output, name) for name in ("passed", "failed", "skipped", "error")}
+    """Run the tests marked `gpu`, and count them by their result. Without a device all are skipped.
+
+    Those that have ended are counted, too, if the time is over before the others have; then a failure stands for these.
+    """
+    command = [sys.executable, "-m", "pytest", "-v", "-m", "gpu", "-p", "no:cacheprovider", *FILES]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=TESTS_TIMEOUT
+        )
+        told, late = done.stdout, 0
+    except subprocess.TimeoutExpired as over:
+        told, late = over.stdout or b"", 1
+    output = told.decode("utf-8", errors="replace")
+    counts = counted(output)
     if not any(counts.values()):
         raise RuntimeError(f"pytest ran no test: {output[-1000:]}")
-    return counts | {"failed": counts["failed"] + counts["error"], "output": output[-2000:].replace(str(ROOT), ".")}
+    failed = counts["failed"] + counts.pop("error") + late
+    return counts | {"failed": failed, "output": output[-2000:].replace(str(ROOT), ".")}
 
 
-def _count(output: str, name: str) -> int:
-    found = re.search(rf"(\d+) {name}s?\b", output.strip().splitlines()[-1])
-    return int(found[1]) if found else 0
+def counted(output: str) -> dict[str, int]:
+    """Return the number of tests by their result, as `pytest -v` prints one line for each."""
+    results = Counter(RESULT.findall(output))
+    return {name: results[name.upper()] for name in ("passed", "failed", "skipped", "error")}
 
 
 def _inside(what: str, seconds: float, bench: Bench) -> Figures:

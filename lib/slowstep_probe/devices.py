@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
+
+UNCOUNTED = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NO_HIP_MEMORY_CACHING")
+"""The variables by which PyTorch asks the driver for each tensor, whatever their value: then nothing is counted."""
 
 
 def used() -> list[int]:
     """Return the numbers of the devices on which this process holds memory, as PyTorch's allocator tells it.
 
-    Another allocator (RMM) may tell nothing: then it is the current one.
+    Another allocator (RMM) may tell nothing, and so may PyTorch's own (`UNCOUNTED`): then it is the current one.
     """
     if not torch.cuda.is_initialized():
         return []
     try:
-        return [number for number in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(number)]
+        found = [number for number in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(number)]
+        is_told = bool(found) or not any(name in os.environ for name in UNCOUNTED)
     except RuntimeError:
-        return [torch.cuda.current_device()]
+        found, is_told = [], False
+    return found if is_told else [torch.cuda.current_device()]
 
 
 def fullest() -> int | None:

@@ -124,7 +124,12 @@ def one_of(*allowed: Any) -> Accepts:
 
 
 def on_cpu(run: Run, machine: Machine) -> bool:
-    """Return whether trials of these settings run on the CPU of this machine."""
+    """Return whether trials of these settings run on the CPU of this machine.
+
+    Where a program trains, its survey has seen, also on a device that NVML does not tell of (ROCm, Jetson).
+    """
+    if run.objects is not None and "use_cpu" in run.values:
+        return bool(run["use_cpu"])
     return machine.device == "cpu" or bool(run["use_cpu"])
 
 

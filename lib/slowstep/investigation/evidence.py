@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan_all, touched_by
+from slowstep.factors.entries import on_cpu
 from slowstep.investigation import record_specs
 from slowstep.investigation.early_steps import EarlySteps
 from slowstep.investigation.peaks import Peaks
@@ -97,7 +98,7 @@ class Evidence:
         """What a notebook has concluded, if its report is drawn again: records that came later are not looked at."""
         self.store = Store(folder / "records")
         self.machine = from_plain(Machine, environment.machine)
-        self.device = "cpu" if settings.training("use_cpu") else self.machine.device
+        self.device = "cpu" if on_cpu(settings.run, self.machine) else "cuda"
         self._peaks = Peaks(settings, self.machine, self.device, self.read)
         self.arm = Arm(label="baseline", settings=settings)
         """The baseline: the run as it is."""

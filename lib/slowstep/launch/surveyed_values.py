@@ -218,7 +218,9 @@ class _InEffect:
                 yield name, Seen(value=self._training[name], place=self._loader)
 
     def _of_arithmetic(self) -> Iterator[tuple[str, Seen]]:
-        yield "use_cpu", Seen(value=self._training.get("device") == "cpu")
+        device = self._training.get("device")
+        if device in ("cpu", "cuda"):
+            yield "use_cpu", Seen(value=device == "cpu")
         for name in ("bf16", "fp16"):
             yield name, Seen(value=self._facts.get("autocast") == name, place=self._places.of("autocast"))
         yield "torch_compile", Seen(value=bool(self._facts.get("compiled")), place=self._places.of("compile"))

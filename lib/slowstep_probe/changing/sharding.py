@@ -110,9 +110,18 @@ def sharding_facts(parts: Iterable[Any]) -> dict[str, Any]:
         found["backward_prefetch"] = found["backward_prefetch"] or NONE
         return {f"{SECTION}.{name}": value for name, value in found.items()}
     states = [part._get_fsdp_state() for part in parts if hasattr(part, "_get_fsdp_state")]
-    groups = [state._fsdp_param_group for state in states if getattr(state, "_fsdp_param_group", None) is not None]
+    groups = [group for state in states for group in _groups_of(state)]
     if not groups:
         return {}
     meshes = [getattr(group, "post_forward_mesh_info", None) for group in groups[1:] or groups]
     ahead = any(getattr(state, "_states_to_forward_prefetch", ()) for state in states)
     return {"reshard_after_forward": any(mesh is not None for mesh in meshes), AHEAD: ahead}
+
+
+def _groups_of(state: Any) -> list[Any]:
+    """Return the groups of weights that FSDP2 fetches together for a module; from torch 2.13 on it may have several."""
+    several = getattr(state, "_fsdp_param_groups", None)
+    if several is not None:
+        return list(several)
+    one = getattr(state, "_fsdp_param_group", None)
+    return [] if one is None else [one]

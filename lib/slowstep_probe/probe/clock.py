@@ -110,7 +110,9 @@ class CudaClock:
         self.stream = torch.cuda.current_stream(self.device)
 
     def synchronize(self) -> None:
+        """Wait for the devices in use, and for the one that is marked, whatever an allocator tells of it."""
         devices.synchronize()
+        torch.cuda.synchronize(self.device)
 
     def begin(self) -> torch.cuda.Event:
         """Return a mark without a wait: the event comes behind what was launched before it."""
@@ -118,7 +120,7 @@ class CudaClock:
 
     def ended(self, mark: torch.cuda.Event) -> torch.cuda.Event:
         """Return the mark itself: the event ends with what was launched before it."""
-        devices.synchronize()
+        self.synchronize()
         return mark
 
     def gaps(self, marks: list[torch.cuda.Event]) -> list[float]:

@@ -12,7 +12,7 @@ ON = r"(?!0$|false$|no$|off$).+"
 
 DEBUG = {
     "CUDA_LAUNCH_BLOCKING": ON,  # the host waits for each kernel
-    "PYTORCH_NO_CUDA_MEMORY_CACHING": ON,  # each tensor is asked of the driver, and given back
+    "PYTORCH_NO_(CUDA|HIP)_MEMORY_CACHING": ".*",  # each tensor is asked of the driver, and given back: also for 0
     "TORCH_DISTRIBUTED_DEBUG": "info|detail",  # ranks compare what they exchange
     "(TORCH_)?NCCL_BLOCKING_WAIT": ON,  # the host waits for each collective
     "TORCH_NCCL_DESYNC_DEBUG": ON,

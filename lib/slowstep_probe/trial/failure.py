@@ -53,8 +53,18 @@ ADDRESS = (
 )
 DISK = "a disk is full; make room there or set TMPDIR to a folder on another: "
 
-HINTS = {"[Errno 24]": FILES, "[Errno 28]": DISK, "ddress already in use": ADDRESS}
-"""The advice on errors of the system, by what an exception's text holds."""
+TUNED = (
+    "transformers sets TF32 by its newer name where it compiles, after which PyTorch 2.9 to 2.13 tune no products; "
+    "give `tf32: false`, or call torch.set_float32_matmul_precision('high') once TrainingArguments are made: "
+)
+
+HINTS = {
+    "[Errno 24]": FILES,
+    "[Errno 28]": DISK,
+    "ddress already in use": ADDRESS,
+    "mix of the legacy and new APIs": TUNED,
+}
+"""The advice on errors, by what an exception's text holds."""
 
 SIGNAL_TEXTS = {signal.SIGKILL: "Killed", signal.SIGBUS: "Bus error"}
 """The names that the loader gives to signals, by strsignal(3)."""

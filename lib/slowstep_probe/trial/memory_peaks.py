@@ -13,12 +13,12 @@ from slowstep_probe.weights import on_device
 def memory_peaks() -> Memory:
     """Return the memory peaks of this process so far, on the device that it fills most.
 
-    The guard knows those of the host with pages of files.
+    Those of a device are told by PyTorch's allocator, if it counts. The guard knows the host's with pages of files.
     """
     host = most_held_alone()
     try:
         number = devices.fullest()
-        if number is None:
+        if number is None or not torch.cuda.max_memory_reserved(number):
             return Memory(host=host)
         free, total = torch.cuda.mem_get_info(number)
     except RuntimeError:  # after some device errors nothing more can be asked

@@ -13,6 +13,7 @@ from slowstep.factors.entries import (
     needs_cuda,
     needs_package,
     of_a_command,
+    on_cpu,
     one_of,
     only,
     only_if,
@@ -171,6 +172,11 @@ def _foreach_refuses(value: Any, run: Run) -> str | None:
     if value and run["optimizer_kwargs.fused"]:
         return "the update is in one kernel, which takes no lists"
     return None if now in FOREACH else f"{now} takes no foreach; write training_arguments.optim: adamw_torch"
+
+
+def _one_by_one_here(run: Run, machine: Machine) -> tuple[Any, ...]:
+    """Return True on a CPU, and where a run says False: on a device PyTorch goes over lists where nothing is said."""
+    return (True,) if on_cpu(run, machine) or run["optimizer_kwargs.foreach"] is False else ()
 
 
 def _fused_refuses(value: Any, run: Run) -> str | None:
@@ -361,6 +367,6 @@ FACTORS = (
         examples=(True, False),
         bound="optimizer",
         refuses=_foreach_refuses,
-        proposes=only(True),
+        proposes=_one_by_one_here,
     ),
 )
