@@ -389,7 +389,7 @@ class Evidence:
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
         if verdict.effect and verdict.effect.lower > 0:
             grown = [one for one in self._early.courses if one.grows and not _touches(contrast, one.phase)]
-            warned += [outgrown(grown)] * bool(grown)
+            warned += [outgrown(grown)] if grown else []
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
         return Measured(contrast=contrast, verdict=verdict, record=record)
 
