@@ -9,6 +9,7 @@ import pytest
 
 from slowstep.audit import Audit, audit
 from slowstep.audit.read import Unreadable, read_file
+from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
 TABLE = """<table class="dataframe"><thead>
@@ -73,6 +74,23 @@ def test_a_page_without_a_table_is_refused(text: str, tmp_path: Path) -> None:
 
     with pytest.raises(Unreadable, match="holds no table with a header and a row"):
         read_file(tmp_path / "t.html")
+
+
+@pytest.mark.parametrize("span", ["²", "0", "-1", "x", ""])
+def test_a_span_that_no_page_can_have_is_none(span: str, tmp_path: Path) -> None:
+    """A raised 2 is a digit, and no number that Python reads."""
+    (tmp_path / "t.html").write_text(
+        TABLE.replace('rowspan="2"', f'rowspan="{span}"').replace("620.1</td>", "620.1</td><td>x</td>")
+    )
+
+    assert [301.2, 620.1] == [r.given["samples_per_second"].middle for r in report(tmp_path / "t.html").runs]
+
+
+def test_a_span_of_thousands_of_digits_is_one_of_many_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.html").write_text(TABLE.replace('rowspan="2"', f'colspan="{"9" * 5000}"'))
+
+    with pytest.raises(SettingsError, match="expected 4 cells as in the header"):
+        report(tmp_path / "t.html")
 
 
 def test_a_log_in_markdown_is_read(tmp_path: Path) -> None:

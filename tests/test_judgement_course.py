@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slowstep.judgement.course import Course, courses, placed
-from slowstep.judgement.notes import passing
+from slowstep.judgement.notes import outgrown, passing
 from slowstep.records import Place, ProfileRecord, Steps
 from slowstep.wording.course import course
 
@@ -249,3 +249,12 @@ def test_no_line_is_named_at_which_ranks_wait_for_each_other() -> None:
     waits, late = replace(GROWN, phase="backward"), replace(profile(), places=there)
     assert placed(waits, late, together=True) == waits
     assert placed(waits, late).where == "train.py:7 in f"
+
+
+def test_a_gain_that_other_phases_outgrow_is_told_as_that_of_the_beginning() -> None:
+    """A curriculum trains on ever longer sequences, beside which an optimizer is soon nothing."""
+    grown = courses(run(1, lambda i: {"forward": 1 + i / 100, "backward": 2 + i / 50}, (600, 40, 30)), 0.05)
+
+    assert {"forward", "backward"} == {one.phase for one in grown}
+    assert "longer by what grows in " in outgrown(grown)
+    assert "its gain holds for the beginning of the training and is smaller later" in outgrown(grown)

@@ -210,3 +210,40 @@ def test_a_median_does_not_support_what_makes_the_run_stall(batch: Contrast, pha
     assert found.effect.median
     assert found.effect.low > 1
     assert found.outcome is outcome, found.reason
+
+
+@pytest.mark.parametrize(
+    ("weights", "outcome"),
+    [
+        ((100, 100, 100), Outcome.SUPPORTED),
+        ((100, 700, 100), Outcome.INCONCLUSIVE),
+        ((100, 100, 700), Outcome.INCONCLUSIVE),
+    ],
+)
+def test_a_model_that_is_drawn_by_chance_is_no_gain(
+    batch: Contrast, weights: tuple[int, int, int], outcome: Outcome
+) -> None:
+    """A random search builds another model in each launch; `weights` are those of three launches of the run as it is.
+
+    Its changed run has others in any case, as a change may well give it some.
+    """
+    first, second, third = ({"model_weights": one} for one in weights)
+    noise = record(pairs(around(0.0, noise=0.01, n=5)), observed=second)
+    noise = replace(noise, arms=["run", "run"], baseline=replace(noise.baseline, observed=first))
+    measured = record(pairs(around(2.5)), observed={"per_device_train_batch_size": 8, "model_weights": 800})
+    measured = replace(measured, arms=["run", "changed"], baseline=replace(measured.baseline, observed=third))
+    verdict = judged(batch, measured, noise)
+
+    assert verdict.outcome is outcome
+    assert (outcome is Outcome.INCONCLUSIVE) == ("with 100 weights or with 700" in verdict.reason)
+
+
+def test_another_baseline_may_have_other_weights(batch: Contrast) -> None:
+    """As where a setting is held constant in both arms that adds some."""
+    noise = replace(record(pairs(around(0.0, noise=0.01, n=5)), observed={"model_weights": 100}), arms=["run", "run"])
+    measured = record(pairs(around(2.5)), observed={"per_device_train_batch_size": 8})
+    other = replace(measured.baseline, observed={"model_weights": 700})
+
+    assert (
+        judged(batch, replace(measured, arms=["other", "changed"], baseline=other), noise).outcome is Outcome.SUPPORTED
+    )

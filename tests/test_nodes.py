@@ -383,11 +383,23 @@ def test_host_and_port_are_read(text: str, expected: tuple[str, int]) -> None:
     assert address(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", ":5", "host0:", "host0:x", "host0:70000", "fe80::1"])
+@pytest.mark.parametrize(
+    "text", ["", ":5", "host0:", "host0:x", "host0:70000", "host0:²", "host0:" + "9" * 5000, "fe80::1"]
+)
 def test_no_host_or_port_is_said(text: str) -> None:
     """In one sentence."""
     with pytest.raises(SettingsError):
         address(text)
+
+
+def test_a_patience_without_end_is_no_error() -> None:
+    """`--startup 1e9`, or so many seconds in a parameter file: poll(2) waits for 24 days at most."""
+    here, there = pair()
+    asked = threading.Thread(target=lambda: (time.sleep(0.1), there.send({"said": 1})))
+    asked.start()
+
+    assert here.receive(1e9) == {"said": 1}
+    asked.join()
 
 
 # -- ranks and nodes --

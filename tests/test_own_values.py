@@ -70,14 +70,16 @@ def test_a_file_keeps_all_but_the_changed_value(name: str, tmp_path: Path) -> No
     assert [value_in(one, "model.layers.0.width") for one in (path, changed)] == [8, 16]
     assert name != "a.yaml" or yaml.safe_load(text)["lr"] == 1e-5  # which YAML 1.1 would take for a text
     assert name == "a.json" or ("# mine" in text and "# tried" in text)
-    assert value_in(path, "nothing.here") is None
+    assert {None} == {
+        value_in(path, key) for key in ("nothing.here", "lr.x", "model.layers.9", "model.layers.²", "lr.²")
+    }
 
 
 def test_a_key_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """A misspelt one would be added to the copy, and do nothing; the nearest is named."""
     (path := tmp_path / "a.yaml").write_text(TEXTS["a.yaml"])
 
-    for key in ("lrr", "lr.x", "model.layers.9.width", "model.layers.x", "model.widht"):
+    for key in ("lrr", "lr.x", "model.layers.9.width", "model.layers.x", "model.layers.².width", "model.widht"):
         with pytest.raises(SettingsError, match="it has no value"):
             changed_text(path, {key: 1})
     with pytest.raises(SettingsError, match="lr"):
@@ -731,6 +733,8 @@ def test_a_patch_is_never_made_for_lines_that_were_not_measured(home: Path, fold
         ({"early": {"A": 1}}, "early.A: expected a text"),
         ({"launching": "torchrun"}, "launching: expected a list"),
         ({"feeding": None}, "feeding: expected a list"),
+        ({"given": {"--lr": "1\0"}}, r"given.--lr: found the character U\+0000"),
+        ({"sources": {"a\ud800.py": "1"}}, r"sources: found the character U\+D800 in the key"),
         ([1], "expected a section with keys"),
         ("{", "it is no JSON"),
         ("[" * 100_000, "it is no JSON"),

@@ -260,3 +260,53 @@ def test_bytecode_of_the_kit_is_no_file_of_the_program(tmp_path: Path) -> None:
     found.over = {str(package.parent): str(tmp_path)}
 
     assert [str(package.parent / "result.txt")] == found.written()
+
+
+MOVES = """
+import ctypes, json, os, pathlib, sys
+from slowstep_probe.processes import protection
+outer, elsewhere, folder = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(protection.NEW_MOUNTS) == 0
+assert libc.mount(b"none", b"/", None, protection.RECURSIVE | protection.PRIVATE, None) == 0
+for place in (outer, elsewhere):  # each has an overlay of its own then
+    assert libc.mount(place.encode(), place.encode(), None, protection.BIND, None) == 0
+    assert libc.mount(b"none", (place + "/memory").encode(), b"tmpfs", 0, None) == 0
+assert protection.protect(folder, [folder]).open == []
+outer, elsewhere = pathlib.Path(outer), pathlib.Path(elsewhere)
+(outer / "last").rename(outer / "before")  # it lies beneath the overlay
+os.replace(elsewhere / "new.pt", outer / "model.pt")
+os.rename(elsewhere / "folder", outer / "folder")
+os.rename(elsewhere / "link", outer / "link")
+os.link(outer / "model.pt", elsewhere / "named.pt")
+refused = []
+for what, where in (("before", "folder"), ("model.pt", "folder"), ("model.pt", "memory/x")):
+    for move in (os.rename, os.link):
+        try:
+            move(outer / what, elsewhere / where if "/" in where else outer / where)
+        except OSError as error:
+            refused.append(type(error).__name__)
+told = {str(p.relative_to(outer)): p.read_text() for p in outer.rglob("*") if p.is_file()}
+left = sorted(p.name for p in elsewhere.iterdir())
+print(json.dumps([told, os.readlink(outer / "link"), left, refused]))
+"""
+
+
+def test_what_one_disk_allows_is_done_between_overlays(tmp_path: Path) -> None:
+    """A program renames the folder of its last run, and replaces its files by those that it has written in /tmp."""
+    for name in ("a/last/sub", "a/memory", "b/folder/sub", "b/memory", "trial"):
+        (tmp_path / name).mkdir(parents=True)
+    for name, text in {"a/last/sub/log": "1", "a/model.pt": "old", "b/new.pt": "new", "b/folder/sub/x": "2"}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "b" / "link").symlink_to("nowhere")
+    before = sorted((str(p), p.is_file() and p.read_text()) for p in tmp_path.rglob("*"))
+    words = [sys.executable, "-c", MOVES, *(str(tmp_path / name) for name in ("a", "b", "trial"))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told, link, left, refused = json.loads(done.stdout)
+    after = sorted((str(p), p.is_file() and p.read_text()) for p in tmp_path.rglob("*") if "trial/" not in str(p))
+
+    assert told == {"before/sub/log": "1", "model.pt": "new", "folder/sub/x": "2"}
+    assert (link, left) == ("nowhere", ["memory", "named.pt"])
+    assert len(refused) == 6  # a folder with files in it is in the way, and so is another disk
+    assert after == before

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -59,3 +63,34 @@ def test_what_transformers_sets_and_pytorch_refuses_is_told_with_a_way_out() -> 
         torch.backends.fp32_precision = "none"
 
     assert "give `tf32: false`" in failure(refused.value, Memory()).reason
+
+
+FILLED = """
+import ctypes, os, sys
+from slowstep_probe.processes import protection
+from slowstep_probe.trial.failure import on_full_disk
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(protection.NEW_MOUNTS) == 0
+assert libc.mount(b"none", b"/", None, protection.RECURSIVE | protection.PRIVATE, None) == 0
+assert libc.mount(b"none", sys.argv[1].encode(), b"tmpfs", 0, b"size=8m") == 0
+os.environ["TMPDIR"] = sys.argv[1]
+written = RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
+print(repr(on_full_disk(written)))
+print(on_full_disk(OSError(28, "No space left on device", "big.bin")))  # a copy of a file that is larger than the room
+try:
+    with open(sys.argv[1] + "/checkpoint.pt", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(2**16))
+except OSError:
+    print(on_full_disk(written))
+"""
+
+
+def test_a_disk_that_trials_fill_is_named_with_its_room(tmp_path: Path) -> None:
+    """What a program writes goes to the disk of TMPDIR, while that of the file that the error names may be empty."""
+    done = subprocess.run([sys.executable, "-c", FILLED, str(tmp_path)], capture_output=True, text=True, check=True)
+    nothing, asked, full = done.stdout.splitlines()
+
+    assert nothing == "''"
+    assert f"temporary files first ({tmp_path}, which has 8 MiB left)" in asked
+    assert f"temporary files first ({tmp_path}, which has 0 MiB left); make room there, or set TMPDIR" in full

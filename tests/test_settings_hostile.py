@@ -47,6 +47,7 @@ FILES = {
     "zero byte": (HEAD + "{a: \0}", 5, "U+0000"),
     "zero byte, escaped": (HEAD + '{a: "\\0"}', 5, "U+0000"),
     "half of a pair": (HEAD + '{a: "\\ud800"}', 5, "U+D800"),
+    "half of a pair in a key": (HEAD + '{"\\ud800": 1}', 5, "U+D800"),
     "escape byte": (HEAD + "{a: \x1b[2J}", 5, "U+001B"),
     "tab": (HEAD + "\n\t\ta: 1", 6, "tab"),
     "unknown alias": (HEAD + "*nowhere", 5, "undefined alias"),

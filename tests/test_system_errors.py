@@ -22,14 +22,16 @@ FILES = {"check": "params/smoke.yaml", "audit": "params/case_001.yaml", "diagnos
 
 
 def run(
-    command: str, outputs: Path, *files: str, limit: int | None = None, **environment: str
+    command: str, outputs: Path, *files: str, limit: int | None = None, room: int | None = None, **environment: str
 ) -> subprocess.CompletedProcess:
-    """A command of the kit as a process; `limit` bytes are the most that a file of it may have."""
+    """A command of the kit as a process; a file of it has at most `limit` bytes, and each process `room` of memory."""
     given = files or ([FILES[command]] if command in FILES else [])
 
     def limited() -> None:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        if room is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (room, room))
 
     return subprocess.run(
         [sys.executable, "-m", "slowstep.cli", command, *given, "--outputs", str(outputs)],
@@ -181,3 +183,20 @@ def test_an_index_that_cant_be_written_is_told_and_ends_nothing(tmp_path: Path) 
     assert write_index(tmp_path, told.append) is None
     assert told[0].startswith(f"no index was written: {tmp_path / 'index.html'}: Is a directory: ")
     assert (tmp_path / "mine" / "summary.json").is_file()
+
+
+def test_a_process_that_finds_no_memory_is_told_with_what_to_do(tmp_path: Path) -> None:
+    """As under `ulimit -v`: the model's sizes are found out by a process with PyTorch, which needs more."""
+    done = run("audit", tmp_path, room=600_000 * 1024)
+
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "see whether memory and limits suffice (`ulimit -a`)" in done.stderr
+
+
+def test_a_folder_without_records_is_no_investigation_however_large_it_is(tmp_path: Path) -> None:
+    """`slowstep report /` walked through all disks first. A pipe in it would have been told, had it been looked for."""
+    os.mkfifo(tmp_path / "pipe")
+    done = run("report", tmp_path, str(tmp_path))
+
+    assert done.returncode == 2
+    assert "pipe" not in done.stderr

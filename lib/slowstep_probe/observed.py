@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.utils.data.dataloader as loading
 
-from slowstep_probe.looks import class_names, length_of, looking
+from slowstep_probe.looks import class_names, length_of, looking, with_size
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.probe.graphs import graph_facts, without_graphs
 from slowstep_probe.probe.probe import Probe
@@ -38,9 +38,16 @@ def observed(probe: Probe) -> dict[str, Any]:
         found |= looking(optimizer_facts)(probe.optimizer) or {}
     if probe.models or probe.compiled:  # a loss that is called beside the model is compiled or not as well
         found |= looking(graph_facts)(*probe.models, functions=probe.compiled) or {}
+        found["model_weights"] = looking(_weights)(probe.models)
     if found.get("compiled"):
         found |= looking(without_graphs)() or {}
     return found
+
+
+def _weights(models: Sequence[torch.nn.Module]) -> int:
+    """Return the numbers that all weights of the models hold together, on this rank."""
+    each = {id(part): part for model in models for part in model.parameters()}
+    return sum(part.numel() for part in with_size(each.values()))
 
 
 def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:

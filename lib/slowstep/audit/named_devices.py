@@ -30,7 +30,7 @@ def named_devices(runs: Sequence[ReportedRun]) -> list[str]:
 
 def _counted(run: ReportedRun) -> tuple[int, str]:
     """Return the devices that the words of a row count, with the words and a verb; 0 if they say none or several."""
-    whole = {name: text for name, text in run.unknown.items() if text.isdigit()}
+    whole = {name: text for name, text in run.unknown.items() if text.isdecimal()}
     nodes = [int(text) for name, text in whole.items() if NODES.fullmatch(name.strip())]
     each = [int(text) for name, text in whole.items() if PER_NODE.fullmatch(name.strip())]
     if nodes and each:

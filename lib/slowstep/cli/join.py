@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from slowstep.cli.numbers import is_port
 from slowstep.command.resolve import resolve
 from slowstep.launch.node_of_session import OwnNode
 from slowstep.launch.surveyor import SurveyOrder, would_start
@@ -87,6 +88,6 @@ def address(session: str) -> tuple[str, int]:
         host, port = session, str(PORT)
     if host.count(":") and not host.startswith("["):
         raise SettingsError(f"{session}: put an IPv6 address in brackets, as in [fe80::1]:{PORT}")
-    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+    if not host or not is_port(port):
         raise SettingsError(f"{session}: no host and port; give them as in host0:{PORT}")
     return host.strip("[]"), int(port)

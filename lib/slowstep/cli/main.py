@@ -19,7 +19,7 @@ from slowstep.cli.arguments import read_arguments
 from slowstep.cli.over_nodes import join, listen_as
 from slowstep.cli.progress import Terminal, reminding
 from slowstep.environment.imports import find_standard_ones_first, without_address_grammar
-from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
+from slowstep.environment.system_errors import NO_DIRECTORY, NotAnswered, explained, temporary_folder
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy
 from slowstep.processes.standard_streams import open_standard_streams
@@ -59,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except Busy as error:
         say(error, error=True)
+        return 2
+    except NotAnswered as error:
+        say(f"{error}; see whether memory and limits suffice (`ulimit -a`)", error=True)
         return 2
     except BrokenPipeError:
         drop_output()

@@ -16,6 +16,12 @@ def positive_number(text: str) -> float:
 
 def positive_integer(text: str) -> int:
     """Return a whole number; an error of the command line if it is none, or not above 0."""
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
+    with contextlib.suppress(ValueError):  # Python takes no number of more than 4300 digits
+        if text.isdecimal() and int(text) > 0:
+            return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
+
+
+def is_port(text: str) -> bool:
+    """Return whether a text is the number of a port, 1 to 65535."""
+    return text.isdecimal() and len(text) <= len(str(2**16)) and 0 < int(text) < 2**16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from slowstep.cli.numbers import positive_number
+from slowstep.cli.numbers import is_port, positive_number
 from slowstep.cli.parser import Commands
 from slowstep.nodes.listening import PORT, Listening, listen_at
 
@@ -44,6 +44,6 @@ def join(given: argparse.Namespace) -> int:
 
 def _port(text: str) -> int:
     """Return a port; an error of the command line if it is none."""
-    if text.isdigit() and 0 < int(text) < 2**16:
+    if is_port(text):
         return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is no port; give a number from 1 to {2**16 - 1}")

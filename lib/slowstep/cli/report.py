@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slowstep.batch.cleanup import unusable_records
 from slowstep.batch.investigations import draw
-from slowstep.cli.folders import investigations, named_folders
+from slowstep.cli.folders import investigations, is_investigation, named_folders
 from slowstep.cli.progress import Terminal
 from slowstep.investigation import NotMeasured
 from slowstep.processes.lock import Busy, require_inside
@@ -42,7 +42,8 @@ def report(folders: Sequence[Path], outputs: Path, interactive: bool = True) -> 
 
 def _drawn(folder: Path, interactive: bool) -> int:
     try:
-        require_inside(folder)
+        if is_investigation(folder):  # of any other folder nothing is read, however large it is
+            require_inside(folder)
         for line in unusable_records(folder):
             say(line, error=True)
         with Terminal(folder.name) as terminal:

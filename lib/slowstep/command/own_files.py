@@ -18,19 +18,21 @@ LARGEST = 2**20
 """The bytes of the largest configuration file that is read."""
 
 
+NO_PLACE = (KeyError, IndexError, TypeError, ValueError)
+"""The errors of a key that leads to nothing."""
+
+
 def value_in(path: Path, key: str) -> Any:
     """Return the value of a dotted key of a configuration file; None if it has none. SettingsError if it can't be read.
 
     A part of the key that is a number counts the entries of a list, from 0.
     """
     found: Any = _read(path)[0]
-    for part in key.split("."):
-        if isinstance(found, Mapping) and part in found:
-            found = found[part]
-        elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
-            found = found[int(part)]
-        else:
-            return None
+    try:
+        for part in key.split("."):
+            found = found[_place(found, part)]
+    except NO_PLACE:
+        return None
     return found
 
 
@@ -45,14 +47,19 @@ def changed_text(path: Path, values: Mapping[str, Any]) -> str:
         holder = data
         try:
             for part in sections:
-                holder = holder[int(part) if isinstance(holder, list) else part]
-            place: Any = int(last) if isinstance(holder, list) else last
+                holder = holder[_place(holder, part)]
+            place = _place(holder, last)
             _ = holder[place]
             holder[place] = value
-        except (KeyError, IndexError, TypeError, ValueError):
+        except NO_PLACE:
             near = nearest(key, _keys(data))
             raise SettingsError(f"{path}: it has no value {key}, so nothing can be seen to change.{near}") from None
     return write(data)
+
+
+def _place(holder: Any, part: str) -> Any:
+    """Return the place in data that a part of a dotted key names; ValueError where that is no number of a list."""
+    return int(part) if isinstance(holder, list) else part
 
 
 def holds_secrets(path: Path) -> bool:

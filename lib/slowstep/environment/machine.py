@@ -149,7 +149,7 @@ def _device(name: str) -> Any:
     """
     import pynvml
 
-    if name.isdigit():
+    if name.isdecimal():
         handle = pynvml.nvmlDeviceGetHandleByIndex(int(name))
     else:
         handle = pynvml.nvmlDeviceGetHandleByUUID(_whole_uuid(name))

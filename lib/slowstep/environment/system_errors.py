@@ -30,6 +30,10 @@ ADVICE = {
 }
 
 
+class NotAnswered(RuntimeError):
+    """The end of a process of the kit's own without an answer, as where memory is short. Its text says which one."""
+
+
 def explained(error: OSError) -> str:
     """Return the path, what the system said about it, and what to do, on one line."""
     path = error.filename if error.filename is not None else error.filename2

@@ -31,7 +31,7 @@ from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.judge import before_trial, judge
 from slowstep.judgement.later_epochs import epochs_end_since
 from slowstep.judgement.missed import RunContext
-from slowstep.judgement.notes import passing
+from slowstep.judgement.notes import outgrown, passing
 from slowstep.judgement.projection import Projection, project, unknown, unlike_the_job
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import (
@@ -393,6 +393,9 @@ class Evidence:
         verdict = judge(prior, contrast, record, least, device, context)
         passes = [one for one in self._early.courses if not (one.grows or one.once)]
         warned = [passing(one) for one in passes if _touches(contrast, one.phase)]
+        if verdict.effect and verdict.effect.lower > 0:
+            grown = [one for one in self._early.courses if one.grows and not _touches(contrast, one.phase)]
+            warned += [outgrown(grown)] if grown else []
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
         return Measured(contrast=contrast, verdict=verdict, record=record)
 

@@ -28,6 +28,9 @@ from slowstep.text.phases import phase_named
 NUMBERS_OF_SAMPLE = "numbers_of_sample"
 """The fact that holds the numbers which the model is called with for each sample, by argument."""
 
+WEIGHTS = "model_weights"
+"""The fact that says how many numbers the weights of the models hold."""
+
 LARGEST_KEPT_PART = 0.6
 """The share of the numbers for each sample that a model is still called with, up to which a program with larger batches
 is taken to train on a part of them. Batches of neighbours in a graph share more of these the larger they are."""
@@ -85,7 +88,26 @@ def why_not_supported(compared: JudgedComparison, context: RunContext) -> str:
 
 def _why_neither(compared: JudgedComparison, context: RunContext) -> str:
     """Return why these pairs neither support nor refute the change, though their interval does; empty if they do."""
-    return _differs_from_itself(compared, context.noise) or _met_unlike_samples(compared)
+    unlike = _other_models(compared.record, context.noise)
+    return unlike or _differs_from_itself(compared, context.noise) or _met_unlike_samples(compared)
+
+
+def _other_models(record: ComparisonRecord, noise: ComparisonRecord | None) -> str:
+    """Say that launches of the run as it is build unlike models, of which one may be faster; empty if they do not.
+
+    A program may draw its model by chance, as one that searches for the best.
+    """
+    if noise is None:
+        return ""
+    launches = [noise.baseline, noise.treatment, *[record.baseline] * bool({*record.arms[:1]} & {*noise.arms})]
+    sizes = [one.observed.get(WEIGHTS) for one in launches]
+    known = sorted({size for size in sizes if isinstance(size, int) and size > 0})
+    if len(known) < 2:
+        return ""
+    return (
+        f"the program builds another model in each launch, with {known[0]:,} weights or with {known[-1]:,}, and one of "
+        "them may be the faster one; let it build one model, as by the seed of what it draws it by"
+    )
 
 
 def _still_starting(compared: JudgedComparison) -> str:

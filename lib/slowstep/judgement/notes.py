@@ -111,6 +111,16 @@ def passing(one: Course) -> str:
     )
 
 
+def outgrown(grown: Sequence[Course]) -> str:
+    """Return the note on a change that does not act in the phases whose time grows as training goes on."""
+    phases = " and ".join(phase_named(one.phase) for one in grown)
+    longer, over = sum(one.change - 1 for one in grown), max(one.steps for one in grown)
+    return (
+        f"steps become {percentage(longer)} longer by what grows in {phases} over the {over:,} steps watched, where "
+        "this change does not act, so its gain holds for the beginning of the training and is smaller later"
+    )
+
+
 def _growth_notes(record: ComparisonRecord) -> list[str]:
     """Return the notes on phases that grow as the changed run trains on, and do not without the change."""
     before = {one.phase for one in courses(record.baseline.steps, LEAST_CHANGE) if one.grows}

@@ -18,6 +18,7 @@ from slowstep.records.plain_files import read_plain
 from slowstep.settings.command import CHANGES, COPIES, Command, digest
 from slowstep.settings.convert import from_plain
 from slowstep.settings.errors import SettingsError
+from slowstep.settings.plain import unsuitable
 from slowstep_probe.changed import files_in
 from slowstep_probe.ranks.rank import PROCESS, SPAWN, SUBPROCESS, way_of
 from slowstep_probe.secret import masked
@@ -158,6 +159,8 @@ def changes_in(folder: Path) -> AdoptedChanges:
         raise SettingsError(f"{folder}: is an investigation; give its folder of changes, {folder / 'final'}.")
     try:
         found = json.loads(read_plain(path).decode("utf-8"))
+        for key, why in unsuitable(found):
+            raise ValueError(f"{key}: {why}")
         if isinstance(found, dict):  # a later version may say more
             found = {name: found[name] for name in (one.name for one in fields(AdoptedChanges)) if name in found}
         return from_plain(AdoptedChanges, found)

@@ -46,7 +46,7 @@ class Interference:
         periods, used_up = max(stops, key=lambda one: one[1])
         return replace(
             block,
-            interrupted=found or self._device.interrupted,
+            interrupted=block.interrupted or found or self._device.interrupted,
             telemetry=self._device.telemetry,
             quota_periods=periods,
             quota_used_up=used_up,

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
+from slowstep.measure import stood_still
 from slowstep.records import Block, Memory, Status, Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import of_whole, steps_between
@@ -113,17 +114,19 @@ class LiveTrial:
         expected = samples / self.step_samples * self.step_seconds
         timeout = max(self.process.budget.step_timeout_seconds, TIMEOUT_FACTOR * expected)
         before, asked = self.process.bytes_fetched(), time.perf_counter()
-        measured: BlockDone = self.process.ask(request, timeout)
+        with stood_still.watched() as watch:
+            measured: BlockDone = self.process.ask(request, timeout)
         spent = time.perf_counter() - asked
         self.trained += measured.trained
         self.position, self.devices = measured.position, measured.devices
         self.retries = measured.memory.retries or 0
-        self.timed.append(with_fetched(measured, before, self.process.bytes_fetched()))
+        steps = with_fetched(measured, before, self.process.bytes_fetched())
+        self.timed.append(Steps() if watch.why else steps)  # what stood still is no stall of the run's own
         wall = Counter(self.record.wall)
         wall.update({DISCARDED: spent - measured.block.seconds})
         wall.update({part: measured.block.seconds})
         self.record = replace(self.record, wall=dict(wall))
-        return measured
+        return replace(measured, block=replace(measured.block, interrupted=watch.why))
 
     def look_again(self) -> None:
         """Update the facts that may have changed since the warm-up, if the trial maps a base that is shared."""

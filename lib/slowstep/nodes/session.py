@@ -62,7 +62,7 @@ class Session:
         deadline = time.monotonic() + self.listening.seconds
         with self._changed:
             while len(here := self._here()) < self.own.nodes - 1:
-                if not self._changed.wait(deadline - time.monotonic()):
+                if not self._changed.wait(min(deadline - time.monotonic(), threading.TIMEOUT_MAX)):
                     joined = ", ".join(map(str, here.values())) or "none"
                     raise SettingsError(
                         f"of {self.own.nodes} nodes that the command names not all have joined within "

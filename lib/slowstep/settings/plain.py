@@ -31,6 +31,8 @@ def unsuitable(data: Any) -> Iterator[tuple[str, str]]:
             for name in value:
                 if not isinstance(name, str):
                     yield key, f"found the key {show(name)}, which is no text; write it in quotes."
+                elif bad := _no_letter(name):
+                    yield key, f"found the character U+{ord(bad):04X} in the key {show(name)}; remove it."
             stack += [(f"{key}.{n}" if key else str(n), v, depth + 1) for n, v in value.items() if isinstance(n, str)]
         elif isinstance(value, list | tuple):
             stack += [(f"{key}[{i}]", v, depth + 1) for i, v in enumerate(value)]
@@ -40,10 +42,15 @@ def unsuitable(data: Any) -> Iterator[tuple[str, str]]:
             yield key, f"found {show(value)}; no number here has more than 64 bits."
         elif isinstance(value, float) and math.isnan(value):
             yield key, "found nan, which is no number that anything can be set to."
-        elif isinstance(value, str) and (bad := next((c for c in value if c == "\0" or "\ud800" <= c < "\ue000"), "")):
+        elif isinstance(value, str) and (bad := _no_letter(value)):
             yield key, f"found the character U+{ord(bad):04X} in a text; remove it."
     if stack:
         yield "", f"more than {MOST_VALUES} values, aliases (*name) written out; a parameter file has a few hundred."
+
+
+def _no_letter(text: str) -> str:
+    """Return the first character that no file of text and no word of the system can hold; empty if there is none."""
+    return next((c for c in text if c == "\0" or "\ud800" <= c < "\ue000"), "")
 
 
 def is_utf8(text: str) -> bool:

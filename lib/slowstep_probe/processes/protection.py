@@ -18,6 +18,8 @@ import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 
+from slowstep_probe.processes import moves
+
 NEW_MOUNTS, NEW_IPC, NEW_USER = 0x00020000, 0x08000000, 0x10000000
 BIND, RECURSIVE, PRIVATE, REMOUNT = 0x1000, 0x4000, 0x40000, 0x20
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXECUTION = 0x1, 0x2, 0x4, 0x8
@@ -126,6 +128,7 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     inner = [path for path in mounted if path not in targets and any(_below(path, target) for target in targets)]
     files = _files(mounted)
     found.copies = _copies(files, found.folder)
+    disks = _disks([*targets, folder, *writable])
     # paths below an overlay lead into it, so what lies underneath is reached by descriptors
     mounts = _reached(inner)
     kept = _reached([*_sockets([*targets, SHARED_MEMORY]), *_pipes_of_devices()])
@@ -151,6 +154,7 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         os.close(descriptor)
     with contextlib.suppress(OSError):
         os.chdir(os.getcwd())  # the working directory is still the one underneath
+    moves.allow(disks)
     return found
 
 
@@ -191,11 +195,21 @@ def _put_overlays(
         upper, work = (f"/proc/self/fd/{base}/{number}{kind}" for kind in ("", ".work"))
         for made in (upper, work):
             os.mkdir(made)
-        options = f"lowerdir=/proc/self/fd/{lowers[target]},upperdir={upper},workdir={work}" + ",userxattr" * as_user
+        options = f"lowerdir=/proc/self/fd/{lowers[target]},upperdir={upper},workdir={work}"
+        options += ",userxattr" if as_user else ",redirect_dir=on"  # a folder can be renamed without a copy
         if libc.mount(b"overlay", os.fsencode(target), b"overlay", 0, options.encode()) == 0:
             found.over[target] = os.path.join(found.folder, str(number))
         elif not _read_only(libc, target) and os.access(target, os.W_OK):
             found.open.append(target)
+
+
+def _disks(paths: Iterable[str]) -> dict[str, int]:
+    """Return the number of the disk that each of these paths lies on, as far as this user may ask."""
+    found = dict[str, int]()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found[path] = os.stat(path).st_dev
+    return found
 
 
 def _is_writable_memory(mounted: Mapping[str, tuple[str, bool]]) -> bool:

@@ -18,6 +18,9 @@ from slowstep_probe.own_time import time
 PORTION = 2**16
 MOST_DESCRIPTORS = 4
 
+LONGEST = 2**31 - 1
+"""The most milliseconds that poll(2) waits, 24 days. Whoever asks for more wants no end."""
+
 MAPPED = "::ffff:"
 """The beginning of an IPv4 address as a socket shows it that listens for both versions of the protocol."""
 
@@ -110,7 +113,7 @@ def wait(wires: Sequence[Wire], timeout: float | None = None) -> list[Wire]:
     poll = select.poll()
     for wire in wires:
         poll.register(wire.fileno(), select.POLLIN)
-    found = {descriptor for descriptor, _ in poll.poll(None if timeout is None else timeout * 1000)}
+    found = {descriptor for descriptor, _ in poll.poll(None if timeout is None else min(timeout * 1000, LONGEST))}
     return [wire for wire in wires if wire.fileno() in found]
 
 

@@ -245,7 +245,7 @@ class Launchers:
             return original(process, args, *rest, **kwargs)
         env: Mapping[str, str] = kwargs.get("env") or os.environ
         number, size = env.get("LOCAL_RANK", ""), env.get("WORLD_SIZE", "")
-        ranked = number.isdigit() and size.isdigit() and (int(size) > 1 or self._launching)
+        ranked = number.isdecimal() and size.isdecimal() and (int(size) > 1 or self._launching)
         starts_rank = ranked and is_program(words)
         elsewhere = (words and is_remote(words)) or (starts_rank and env.get("CROSS_SIZE", "1") not in ("", "1"))
         if elsewhere and self._takes(SUBPROCESS):
@@ -268,7 +268,7 @@ class Launchers:
         self._entered, self._launching = trains, not trains
         self.taken_over()
         threads = os.environ.get("OMP_NUM_THREADS", "")
-        if threads != self._threads and threads.isdigit():  # torch has read it before the launcher set it
+        if threads != self._threads and threads.isdecimal():  # torch has read it before the launcher set it
             torch.set_num_threads(max(1, int(threads)))
         program = Program(arguments=arguments, folder=os.getcwd(), command=command)
         program.enter()

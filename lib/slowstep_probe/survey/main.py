@@ -6,6 +6,7 @@ that the order names.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from json import dumps, loads
@@ -100,7 +101,7 @@ def _watched(asked: dict[str, Any], own: Any, protection: Any, began: float) -> 
 def _run(program: Any, watched: Watched) -> str:
     """Run the program under the probe, and return how it ended by itself. Note whether it failed."""
     from slowstep_probe.program import to_its_end
-    from slowstep_probe.trial.failure import raised
+    from slowstep_probe.trial.failure import on_full_disk, raised
 
     with watched.probe.attached():
         try:
@@ -116,8 +117,9 @@ def _run(program: Any, watched: Watched) -> str:
                 ended += f" after {raised(exit.__context__)}" if exit.__context__ else ""
             return ended
         except BaseException as error:
-            traceback.print_exc()
-            ended, watched.failed = raised(error), not watched.beyond_epoch
+            with contextlib.suppress(OSError):  # the disk that its words go to may be full
+                traceback.print_exc()
+            ended, watched.failed = on_full_disk(error) + raised(error), not watched.beyond_epoch
             if isinstance(error, EOFError) and "getpass" in traceback.extract_tb(error.__traceback__)[-1].filename:
                 return f"EOFError: EOF when reading a line, {ended}"  # as `input` says
             return ended

@@ -51,7 +51,10 @@ ADDRESS = (
     "another process has its address, and two trials run beside each other; let the program take a free port (0), or "
     "one that an option of the command names: "
 )
-DISK = "a disk is full; make room there or set TMPDIR to a folder on another: "
+DISK = (
+    "a disk is full: what the program writes, and each file that it opens to write in it, goes to the folder for "
+    "temporary files first ({room}); make room there, or set TMPDIR to a folder on another disk: "
+)
 
 TUNED = (
     "transformers sets TF32 by its newer name where it compiles, after which PyTorch 2.9 to 2.13 tune no products; "
@@ -60,11 +63,13 @@ TUNED = (
 
 HINTS = {
     "[Errno 24]": FILES,
-    "[Errno 28]": DISK,
     "ddress already in use": ADDRESS,
     "mix of the legacy and new APIs": TUNED,
 }
 """The advice on errors, by what an exception's text holds."""
+
+FULL, LEFT = "[Errno 28]", 2**20
+"""Part of an exception's text where a disk is full, and the free bytes below which it is, whatever a library says."""
 
 SIGNAL_TEXTS = {signal.SIGKILL: "Killed", signal.SIGBUS: "Bus error"}
 """The names that the loader gives to signals, by strsignal(3)."""
@@ -127,7 +132,7 @@ def failure(
         isinstance(error, (RuntimeError, OSError)) and full_memory.is_told(whole)
     ):
         return Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory)
-    hint = next((hint for part, hint in HINTS.items() if part in whole), "")
+    hint = next((hint for part, hint in HINTS.items() if part in whole), "") or on_full_disk(error)
     return Failed(status=Status.CRASHED, reason=hint + reason, memory=memory)
 
 
@@ -147,6 +152,21 @@ def raised(error: BaseException) -> str:
         return _line(worker)
     place = raised_at(error).in_words()
     return f"{_line(_whole(error))} ({place})" if place else _line(_whole(error))
+
+
+def on_full_disk(error: BaseException) -> str:
+    """Return the advice where an exception may come from a full disk; empty where it does not.
+
+    What a program writes goes to the disk of temporary files, and its overlays tell the room that is there.
+    """
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    try:
+        told = os.statvfs(folder)
+    except OSError:
+        return ""
+    left = told.f_bavail * told.f_frsize
+    room = f"{folder}, which has {left / 2**20:.0f} MiB left"
+    return DISK.format(room=room) if FULL in _whole(error) or left < LEFT else ""
 
 
 def _whole(error: BaseException) -> str:

@@ -46,7 +46,7 @@ def points_in_time(header: str, cells: Sequence[str]) -> list[float | None]:
 def _moment(cell: str) -> float | None:
     """Return the seconds since 1970 of a date with its time, `2025-03-04 10:00:05` or ISO's `T`; else None."""
     text = cell.strip()
-    if len(text) < len("2025-03-04 10:00") or not text[:4].isdigit():
+    if len(text) < len("2025-03-04 10:00") or not text[:4].isdecimal():
         return None
     try:
         found = datetime.fromisoformat(text.replace(",", ".").replace("/", "-"))

@@ -22,8 +22,8 @@ BREAKS = ("p", "div", "li", "br", "h1", "h2", "h3", "h4", "h5", "h6", "pre")
 FENCE = "````"
 """What stands around printed text, as around the code of a Markdown text."""
 
-MOST = 100
-"""The most columns and rows that one cell spans."""
+MOST, DIGITS = 100, 5
+"""The most columns and rows that one cell spans, and the digits that are read of their number."""
 
 
 def holds_html_table(text: str) -> bool:
@@ -154,7 +154,7 @@ class _Page(HTMLParser):
 
 
 def _span(text: str | None) -> int:
-    return min(int(text), MOST) if text and text.isdigit() and int(text) > 0 else 1
+    return max(1, min(int(text[:DIGITS]), MOST)) if text and text.isdecimal() else 1
 
 
 def _table(rows: list[list[str]]) -> str:

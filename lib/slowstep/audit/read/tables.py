@@ -331,7 +331,7 @@ def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iter
 def _sizes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows with whole numbers as sizes, too, where their column has numbers with decimals."""
     names = {name for row in rows for name in row["sizes"]}
-    whole = [{n: text for n, text in row["unknown"].items() if n in names and text.isdigit()} for row in rows]
+    whole = [{n: text for n, text in row["unknown"].items() if n in names and text.isdecimal()} for row in rows]
     return [
         row | {"sizes": row["sizes"] | own, "unknown": {n: t for n, t in row["unknown"].items() if n not in own}}
         for row, own in zip(rows, whole, strict=True)

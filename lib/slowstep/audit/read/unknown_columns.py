@@ -127,7 +127,7 @@ def may_be_setting(header: str, text: str) -> bool:
         return False
     if is_measurement(header, text):
         return False
-    whole = text.isdigit() and not OF_A_TRACKER.match(header)
+    whole = text.isdecimal() and not OF_A_TRACKER.match(header)
     return is_word(text) or whole or _is_version(header, text) or ("/" in text and names_a_way(header))
 
 
@@ -152,7 +152,7 @@ def is_set_amount(header: str, text: str) -> bool:
 def may_be_size(header: str, text: str) -> bool:
     """Return whether a number with decimals may say how the run was made, as `7.0` billions of parameters does."""
     value = number(text)
-    is_decimal = value is not None and math.isfinite(value) and not text.isdigit()
+    is_decimal = value is not None and math.isfinite(value) and not text.isdecimal()
     return is_decimal and not _of_a_result(header) and not OF_A_TRACKER.match(header)
 
 
