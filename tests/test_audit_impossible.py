@@ -482,3 +482,14 @@ def test_a_cost_is_held_against_the_price_of_a_device_hour() -> None:
     assert (
         "cost is given as 14 and follows as 112" in told(of_table(table.format("14.00")), FindingKind.ARITHMETIC)["b"]
     )
+
+
+@pytest.mark.parametrize(("hours", "asked"), [("4.17", False), ("6.0", False), ("3.1", True)])
+def test_an_epoch_that_takes_less_than_its_steps_is_asked_about(hours: str, asked: bool) -> None:
+    """Its steps would have more samples than its batch. It may take more, as it also evaluates."""
+    table = f"run,steps/h,batch,hours/epoch,samples per epoch\na,1800,32,6.95,400000\nb,3000,32,{hours},400000\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert asked is any(
+        "The figures of 'b' make 43.01 samples a step, and its batch" in text for text in found.questions
+    )

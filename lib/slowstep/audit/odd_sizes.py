@@ -102,12 +102,15 @@ def _by_quantity(runs: Sequence[ReportedRun]) -> list[list[Made]]:
 
 
 def _made(run: ReportedRun) -> Iterator[Made]:
-    """Yield what the figures of a row make of a step and of a sample, beside its batch and its length."""
+    """Yield what the figures of a row make of a step and of a sample, beside its batch and its length.
+
+    An epoch takes its steps at least, so that it may show no more than how many samples a step has at least.
+    """
     batches = [size for name, size in run.beside.items() if is_batch_size(name)]
     if run.says_batch and run.copies and not batches:
         batches = [(run.settings.effective_batch_size * run.copies).middle]
     lengths = [run.length] if run.length else [size for name, size in run.beside.items() if is_length(name)]
     for quantity, sizes, called in (("samples_per_step", batches, "batch size"), (*OF_TEXT, lengths, "length")):
         figure = run.solved.known.get(quantity)
-        if figure and figure.bounded and quantity not in run.given and len(sizes) == 1 and sizes[0] > 0:
+        if figure and figure.low > 0 and quantity not in run.given and len(sizes) == 1 and sizes[0] > 0:
             yield Made(run, quantity, figure, sizes[0], called)
