@@ -61,6 +61,9 @@ COUNTS_STEPS = re.compile(r"steps?\b", re.IGNORECASE)
 FEWEST = 2
 """The number of lines from which on a figure is that of the run."""
 
+OF_A_WHOLE_TRAINING = ("train_samples_per_second", "train_steps_per_second", "train_tokens_per_second")
+"""Names that Trainer gives to the speeds of all of a training, which one line says."""
+
 Key = tuple[str, str]
 """A quantity, and the name under which lines say it."""
 
@@ -145,7 +148,7 @@ class _Gathering:
         several = {
             key: [value for _, value in said]
             for key, said in self._found.items()
-            if len({i for i, _ in said}) >= FEWEST
+            if len({i for i, _ in said}) >= FEWEST or key[1].rpartition("/")[2] in OF_A_WHOLE_TRAINING
         }
         unclear = {
             name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}"
