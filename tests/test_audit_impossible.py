@@ -493,3 +493,25 @@ def test_an_epoch_that_takes_less_than_its_steps_is_asked_about(hours: str, aske
     assert asked is any(
         "The figures of 'b' make 43.01 samples a step, and its batch" in text for text in found.questions
     )
+
+
+@pytest.mark.parametrize(
+    ("hours", "found"), [("33.3", ""), ("51.0", "of an epoch of 'a' is not in its"), ("22.2", "tokens an epoch")]
+)
+def test_the_tokens_of_an_epoch_are_held_against_its_time(hours: str, found: str) -> None:
+    """An epoch may take more than its tokens, and never less."""
+    table = f"run,tokens/epoch,hours/epoch,tokens/s\na,1.2B,{hours},10000\n"
+    said = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert bool(found) is any(found in text for text in (*said.questions, *(f.text for f in said.findings)) if found)
+    assert bool(said.faults) is (found == "tokens an epoch")
+
+
+@pytest.mark.parametrize(("speed", "devices"), [("86.4", True), ("84.0", True), ("70.0", False)])
+def test_a_step_of_a_whole_number_of_batches_may_be_of_as_many_devices(speed: str, devices: bool) -> None:
+    """Nobody says that two rows have as many."""
+    table = f"run,batch,samples/s,steps/s\na,8,24.6,3.078\nb,8,{speed},2.7\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+    (asked,) = [text for text in found.questions if "is one of its figures wrong" in text or "on 4 devices" in text]
+
+    assert devices is ("was it on 4 devices, were batches accumulated, or is one of its figures wrong" in asked)

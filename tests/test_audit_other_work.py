@@ -175,3 +175,10 @@ def test_a_pace_of_iterations_is_turned_into_that_of_steps(line: str, seconds: f
     (run,) = audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own")).runs
 
     assert seconds == pytest.approx(run.solved.known["seconds_per_step"].middle)
+
+
+def test_a_name_with_brackets_is_none_of_the_number_before_it(tmp_path: Path) -> None:
+    text = "".join(f"step {n * 10} tok/s (ema): 48{n}71 mfu (ema): 41.{n}%\n" for n in range(1, 9))
+    (found,) = figures(tmp_path / "t.log", text)
+
+    assert 48_600 < float(found["tokens_per_second"]) < 48_900

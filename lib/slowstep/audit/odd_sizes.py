@@ -89,9 +89,12 @@ def unlike_sizes(runs: Sequence[ReportedRun]) -> list[str]:
         fits = [one for one in (first, last) if one and one.times.gap(exact(1)) <= OFF]
         other = last if fits == [first] else first
         if len(fits) == 1 and other and not (other.quantity in OF_TEXT and other.may_be(1)):
+            several = round(other.times.middle)
+            whole = several > 1 and other.times.gap(exact(several)) <= OFF
+            why = f"was it on {several} devices, were batches accumulated, or is" if whole else "is"
             found.append(
-                f"The figures of '{other.run.label}' make {other}; those of '{fits[0].run.label}' make as many: is one "
-                "of its figures wrong?"
+                f"The figures of '{other.run.label}' make {other}; those of '{fits[0].run.label}' make as many: {why} "
+                "one of its figures wrong?"
             )
     return found
 
