@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
-from slowstep.audit.terminal_lines import claim_lines, finding_lines
+from slowstep.audit.terminal_lines import answer, claim_lines, finding_lines
 from slowstep.environment.home import ROOT
 from slowstep.report.reported import reported_conclusion, reported_rows, reported_speeds
 from slowstep.settings.load import validate
@@ -515,3 +515,32 @@ def test_a_step_of_a_whole_number_of_batches_may_be_of_as_many_devices(speed: st
     (asked,) = [text for text in found.questions if "is one of its figures wrong" in text or "on 4 devices" in text]
 
     assert devices is ("was it on 4 devices, were batches accumulated, or is one of its figures wrong" in asked)
+
+
+def test_the_conclusion_names_the_faults_of_a_table_without_claims() -> None:
+    """Before it compares its rows, and so does the line of the index."""
+    table = "run,GPUs,tokens/s,speedup\na,8,76000,1.0x\nb,64,531200,8.0x\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+    fault = "b: The speed-up is given as 8, and by tokens/s it is 6.99 times as fast as 'a'."
+
+    assert f"\n\n✘ {fault}\n\n'b' is 6.99 times" in reported_conclusion(found, None).markdown
+    assert f"1 finding. {fault}" == answer(found)
+
+
+def test_the_conclusion_names_the_unit_that_an_undecided_claim_was_read_from() -> None:
+    """With what counts equal work, as padding may decide the rest."""
+    rows = [
+        {"label": "a", "figures": {"seconds_per_step": "2.10"}},
+        {"label": "b", "settings": {"max_length": 1024}, "figures": {"seconds_per_step": "1.08"}},
+    ]
+    claim = {"text": "twice", "baseline": "a", "treatment": "b", "speed_up": "1.94", "quantity": "seconds_per_step"}
+    settings = {
+        "name": "own",
+        "dataset": {"max_length": 2048},
+        "training_arguments": {"per_device_train_batch_size": 4},
+    }
+    settings |= {"reported": {"rows": rows, "claims": [claim]}}
+    said = reported_conclusion(audit(validate(settings, "own")), None).markdown.replace("\\", "")
+
+    assert "Read in s/step 'b' is 1.94 times as fast; in tokens/s with every sample at full length" in said
+    assert "The figures don't say how much of that is padding" in said
