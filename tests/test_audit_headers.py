@@ -276,7 +276,7 @@ def test_without_a_batch_lengths_are_compared_by_their_tokens() -> None:
     found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
 
     (line,) = compared(found)
-    assert "'b' is 1.05 times as fast as 'a' in tokens/s, were every sample as long as it may be" in line
+    assert "'b' is 1.05 times as fast as 'a' in tokens/s with every sample at full length" in line
     assert any("Is the batch the same in all rows?" in one for one in found.questions)
 
 

@@ -121,6 +121,7 @@ def test_trainings_in_one_log_have_a_head_each(tmp_path: Path) -> None:
         ('GenerationConfig {\n  "max_length": 20\n}\nLlamaTokenizer(x=1, model_max_length=4096)\n', {}, {}),
         ("max batch size: 64\ntotal batch size: 524,288\n{'eval': {'micro_batch_size': 3}}\n", {}, {}),
         ("world_size=1\nNum processes: 8\n", {}, {"devices": "8"}),
+        ("$ accelerate launch --num_processes 4 train.py\n", {}, {"devices": "4"}),
     ],
 )
 def test_heads_are_read_in_any_form(head: str, settings: dict, figures: dict, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
-from slowstep.audit.terminal_lines import claim_lines, finding_lines
+from slowstep.audit.terminal_lines import answer, claim_lines, finding_lines
 from slowstep.environment.home import ROOT
 from slowstep.report.reported import reported_conclusion, reported_rows, reported_speeds
 from slowstep.settings.load import validate
@@ -482,3 +482,65 @@ def test_a_cost_is_held_against_the_price_of_a_device_hour() -> None:
     assert (
         "cost is given as 14 and follows as 112" in told(of_table(table.format("14.00")), FindingKind.ARITHMETIC)["b"]
     )
+
+
+@pytest.mark.parametrize(("hours", "asked"), [("4.17", False), ("6.0", False), ("3.1", True)])
+def test_an_epoch_that_takes_less_than_its_steps_is_asked_about(hours: str, asked: bool) -> None:
+    """Its steps would have more samples than its batch. It may take more, as it also evaluates."""
+    table = f"run,steps/h,batch,hours/epoch,samples per epoch\na,1800,32,6.95,400000\nb,3000,32,{hours},400000\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert asked is any(
+        "The figures of 'b' make 43.01 samples a step, and its batch" in text for text in found.questions
+    )
+
+
+@pytest.mark.parametrize(
+    ("hours", "found"), [("33.3", ""), ("51.0", "of an epoch of 'a' is not in its"), ("22.2", "tokens an epoch")]
+)
+def test_the_tokens_of_an_epoch_are_held_against_its_time(hours: str, found: str) -> None:
+    """An epoch may take more than its tokens, and never less."""
+    table = f"run,tokens/epoch,hours/epoch,tokens/s\na,1.2B,{hours},10000\n"
+    said = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert bool(found) is any(found in text for text in (*said.questions, *(f.text for f in said.findings)) if found)
+    assert bool(said.faults) is (found == "tokens an epoch")
+
+
+@pytest.mark.parametrize(("speed", "devices"), [("86.4", True), ("84.0", True), ("70.0", False)])
+def test_a_step_of_a_whole_number_of_batches_may_be_of_as_many_devices(speed: str, devices: bool) -> None:
+    """Nobody says that two rows have as many."""
+    table = f"run,batch,samples/s,steps/s\na,8,24.6,3.078\nb,8,{speed},2.7\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+    (asked,) = [text for text in found.questions if "is one of its figures wrong" in text or "on 4 devices" in text]
+
+    assert devices is ("was it on 4 devices, were batches accumulated, or is one of its figures wrong" in asked)
+
+
+def test_the_conclusion_names_the_faults_of_a_table_without_claims() -> None:
+    """Before it compares its rows, and so does the line of the index."""
+    table = "run,GPUs,tokens/s,speedup\na,8,76000,1.0x\nb,64,531200,8.0x\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+    fault = "b: The speed-up is given as 8, and by tokens/s it is 6.99 times as fast as 'a'."
+
+    assert f"\n\n✘ {fault}\n\n'b' is 6.99 times" in reported_conclusion(found, None).markdown
+    assert f"1 finding. {fault}" == answer(found)
+
+
+def test_the_conclusion_names_the_unit_that_an_undecided_claim_was_read_from() -> None:
+    """With what counts equal work, as padding may decide the rest."""
+    rows = [
+        {"label": "a", "figures": {"seconds_per_step": "2.10"}},
+        {"label": "b", "settings": {"max_length": 1024}, "figures": {"seconds_per_step": "1.08"}},
+    ]
+    claim = {"text": "twice", "baseline": "a", "treatment": "b", "speed_up": "1.94", "quantity": "seconds_per_step"}
+    settings = {
+        "name": "own",
+        "dataset": {"max_length": 2048},
+        "training_arguments": {"per_device_train_batch_size": 4},
+    }
+    settings |= {"reported": {"rows": rows, "claims": [claim]}}
+    said = reported_conclusion(audit(validate(settings, "own")), None).markdown.replace("\\", "")
+
+    assert "Read in s/step 'b' is 1.94 times as fast; in tokens/s with every sample at full length" in said
+    assert "The figures don't say how much of that is padding" in said

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from slowstep.audit import audit
 from slowstep.audit.read import Unreadable, read_log
+from slowstep.settings.load import validate
 
 STEPS = "Steps:  {}%|##| {}/40 [{}<01:04, 2.14s/it, lr=1e-5, step_loss=0.0812]\n"
 TRAINED = "".join(STEPS.format(p, n, c) for p, n, c in ((25, 10, "00:21"), (50, 20, "00:43"), (100, 40, "01:25")))
@@ -95,6 +97,15 @@ def test_lines_of_one_training_stay_one(line: str, tmp_path: Path) -> None:
     [
         (("[default0]:", "[default1]:"), "tok/s", True),
         (("[rank0]: ", "[rank1]: "), "samples/s", True),
+        (("0: INFO ", "1: INFO "), "samples/s", True),
+        (
+            ("2024-05-01T10:11:12.123+02:00 [1,mpirank:0,algo-1]<stdout>:", "[1,mpirank:8,algo-2]<stdout>:"),
+            "img/s",
+            True,
+        ),
+        (("10:11:12 rank=0 ", "10:11:12 rank=1 "), "tok/s", True),
+        (("0: INFO ", "0: INFO "), "samples/s", False),
+        (("0: INFO ", "1: INFO "), "steps/s", False),
         (("[default0]:", "[default0]:"), "tok/s", False),
         (("[default0]:", "[default1]:"), "steps/s", False),
         (("", ""), "tok/s", False),
@@ -126,3 +137,48 @@ def test_a_few_lines_that_are_far_apart_are_asked_about(values: tuple[str, ...],
     (row,) = read_log(path)
 
     assert asked is any("its lines say from 11,236 to 31,240 tokens/s" in text for text in row["questions"])
+
+
+def test_the_number_before_a_line_may_be_that_of_an_epoch(tmp_path: Path) -> None:
+    """It does not come back."""
+    text = "".join(f"{n}: loss 7.1 | 7,104 samples/s\n" for n in range(9))
+
+    assert [{"samples_per_second": "7,104"}] == figures(tmp_path / "t.log", text)
+
+
+def test_a_few_lines_that_name_their_runs_decide_nothing(tmp_path: Path) -> None:
+    """Also where a number is a part of the name, and where what was quoted says other speeds."""
+    text = (
+        "> > On 2.3 we had 0.62 s/it, on 2.4 we see 0.81 s/it.\nThis morning:\n\n"
+        "    torch 2.3    0.62 s/it\n    torch 2.4    0.81 s/it\n    2.4 + fix    0.63 s/it\n"
+    )
+
+    with pytest.raises(Unreadable, match="are they of several runs \\('torch', 'fix'\\)"):
+        figures(tmp_path / "t.txt", text)
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("Epoch 1 | iter {n} step {step} | loss: 1.9 | iter time: 312.50 ms", 5.0),
+        ("micro_step={n} global_step={step} loss=1.9 3.2 it/s", 5.0),
+        ("iter {n} step {step} | loss: 1.9 | step time: 312.50 ms", 0.3125),
+        ("epoch 1 iter {n} step {n} | loss: 1.9 | iter time: 312.50 ms", 0.3125),
+        ("iter {n} | loss: 1.9 | iter time: 312.50 ms", 0.3125),
+        ("step {step} | 0.3125 s/it | 1,300 examples seen", 0.3125),
+    ],
+)
+def test_a_pace_of_iterations_is_turned_into_that_of_steps(line: str, seconds: float, tmp_path: Path) -> None:
+    """Where lines count both, and a step has several iterations. What is called the time of a step stays."""
+    path = tmp_path / "t.log"
+    path.write_text("".join(line.format(n=n, step=n // 16) + "\n" for n in range(1, 65)))
+    (run,) = audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own")).runs
+
+    assert seconds == pytest.approx(run.solved.known["seconds_per_step"].middle)
+
+
+def test_a_name_with_brackets_is_none_of_the_number_before_it(tmp_path: Path) -> None:
+    text = "".join(f"step {n * 10} tok/s (ema): 48{n}71 mfu (ema): 41.{n}%\n" for n in range(1, 9))
+    (found,) = figures(tmp_path / "t.log", text)
+
+    assert 48_600 < float(found["tokens_per_second"]) < 48_900

@@ -183,3 +183,13 @@ def test_a_size_within_the_spread_is_quoted_with_that(spread: str, noisy: bool, 
     (asked,) = (question for question in report(tmp_path / "t.md").questions if "“1.4% faster”" in question)
 
     assert noisy is ("may be no faster at all by the spread of its figures" in asked)
+
+
+def test_the_tags_above_a_block_are_none_of_its_name(tmp_path: Path) -> None:
+    """As where logs are folded away."""
+    bar = "100%|##########| 500/500 [{} s/it, loss=2.1]".replace(" s", "s")
+    blocks = (("before", "10:12<00:00,  1.22"), ("after", "05:40<00:00,  0.68"))
+    page = "".join(f"<details><summary>{a}</summary>\n\n```\n{bar.format(b)}\n```\n</details>\n" for a, b in blocks)
+    (tmp_path / "t.md").write_text(page)
+
+    assert ["before", "after"] == [run.label for run in report(tmp_path / "t.md").runs]

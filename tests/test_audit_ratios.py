@@ -362,3 +362,30 @@ def test_a_change_beside_one_figure_is_of_that_one(header: str) -> None:
     assert [True, False] == [bool(faults(report(times.format(header, said)))) for said in ("-33%", "-25%")]
     assert not faults(report(speeds.format(header, ",mem (GiB)", ",3.1", "+206%")))
     assert not faults(report(speeds.format(f"{header} prev", "", "", "+206%")))
+
+
+@pytest.mark.parametrize("header", ["nodes", "num_hosts", "batch", "seq len (max)", "n workers", "dp"])
+def test_the_size_of_a_run_is_no_proof_of_its_speed_up(header: str) -> None:
+    """Ideal speed-ups are not those that were measured. A time that was not read may be what the authors mean."""
+    table = "run,{},tokens/s,speedup\na,{},76000,1.0x\nb,{},139000,{}x\n"
+
+    assert faults(report(table.format(header, 1, 2, "2.0")))
+    assert not faults(report(table.format(header, 1, 2, "1.83")))
+    assert not faults(report(table.format("GPU time", 412, 206, "2.0")))
+
+
+@pytest.mark.parametrize("header", ["Speedup (cumulative)", "speed-up (total)", "Speedup [overall]"])
+def test_a_speed_up_that_grows_row_by_row_is_one_beside_the_first(header: str) -> None:
+    """That of each row beside the one above it is left alone."""
+    table = f"run,tokens/s,Speedup (incremental),{header}\na,10000,1.0x,1.0x\nb,18000,1.8x,1.8x\nc,21600,1.2x,{{}}\n"
+
+    assert not faults(report(table.format("2.16x")))
+    assert faults(report(table.format("3.0x")))
+
+
+@pytest.mark.parametrize("header", ["total hours", "Total Hours"])
+def test_total_hours_and_dollars_are_those_of_the_whole_run(header: str) -> None:
+    (run,) = report(f"run,steps,s/step,{header},$/h,total $\na,10000,3.6,10.0,2.0,$20.0\n").runs
+
+    assert (10.0, 20.0) == (run.given["hours"].middle, run.given["cost"].middle)
+    assert faults(report(f"run,steps,s/step,{header}\na,10000,3.6,8.0\n"))

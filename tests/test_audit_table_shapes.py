@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
+from slowstep.audit.read import read_file
 from slowstep.audit.terminal_lines import compared
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
@@ -296,3 +297,74 @@ def test_another_text_stays_refused_as_a_log(text: str, tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match="no bar of tqdm"):
         audit(validate({"name": "own", "reported": {"files": [str(tmp_path / "t.txt")]}}, "own"))
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [("151.5", False), ("150", False), ("141.7", True)],
+    ids=["all work", "rounded", "mean of speeds"],
+)
+def test_the_speed_of_all_runs_is_all_their_work_in_all_their_time(said: str, asked: bool) -> None:
+    """The mean of their speeds is none, where the slower one takes longer than its share."""
+    rows = "short texts,900000,60,250\nlong texts,100000,50,33.3\n"
+    table = f"dataset,samples,time per epoch (min),samples/s\n{rows}overall,1000000,110,{said}\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert 2 == len(found.runs)
+    assert asked is any("all the work of the other rows in all their time is 151.5" in text for text in found.questions)
+
+
+@pytest.mark.parametrize("divider", ["|----+----+------|", "-----+----+------", "|----|----|------|"])
+@pytest.mark.parametrize("name", ["t.org", "t.rst", "t.txt", "t.md"])
+def test_columns_may_be_parted_by_plus_signs_below_the_header(divider: str, name: str, tmp_path: Path) -> None:
+    """As Org and psql write them."""
+    bar = "|" if divider.startswith("|") else " "
+    rows = "".join(f"{bar} {a} | {b} | {c} {bar}\n" for a, b, c in (("a", 16, "1.84"), ("b", 16, "1.21")))
+    (tmp_path / name).write_text(f"{bar} run | bs | s/it {bar}\n{divider}\n{rows}")
+
+    assert ["1.84", "1.21"] == [row["figures"]["seconds_per_step"] for row in read_file(tmp_path / name)]
+
+
+def test_a_batch_that_is_the_same_in_all_rows_counts_nothing() -> None:
+    """So it is the size of a batch."""
+    table = "run,batch,s/step,samples/s\na,16,0.412,38.8\nb,16,0.301,53.2\nc,16,0.255,62.7\n"
+    found = audit(validate({"name": "own", "reported": {"table": table}}, "own"))
+
+    assert [16, 16, 16] == [run.settings.training("per_device_train_batch_size") for run in found.runs]
+
+
+FASTAI = (
+    "epoch     train_loss  valid_loss  accuracy  time    \n0         0.52        0.31        0.90      {}     \n"
+    "1         0.40        0.28        0.91      {}     \n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (FASTAI.format("01:12", "01:14"), 74.0),
+        ("epoch,loss,time\n1,2.1,0:01:12\n2,1.9,0:01:14\n", 74.0),
+        ("epoch,loss,time\n1,2.1,1m 12s\n2,1.9,1m 14s\n", 74.0),
+        ("epoch,loss,time,it/s\n1,2.1,0:01:12,4.0\n2,1.9,0:02:26,4.0\n", None),
+        ("epoch,loss,time,it/s\n1,2.1,01:12,4.0\n2,1.9,01:14,4.0\n", None),
+    ],
+    ids=["fastai", "hours", "units", "since the start", "hours or minutes"],
+)
+def test_the_time_beside_an_epoch_is_its_own_where_it_does_not_grow(
+    text: str, seconds: float | None, tmp_path: Path
+) -> None:
+    """Two parts of a clock are minutes and seconds where fastai wrote them."""
+    path = tmp_path / ("t.csv" if "," in text else "t.txt")
+    path.write_text(text)
+    (run,) = audit(validate({"name": "own", "reported": {"files": [str(path)]}}, "own")).runs
+
+    assert seconds == (run.given["seconds_per_epoch"].middle if "seconds_per_epoch" in run.given else None)
+
+
+def test_a_path_may_say_that_a_speed_is_of_one_device(tmp_path: Path) -> None:
+    """Its batches are no steps, since one library counts those of all devices and another one a share of them."""
+    rows = "".join(f"{n * 50},1.9{n},60.{n},{n}6.1\n" for n in range(1, 9))
+    (tmp_path / "metrics.csv").write_text(f"step,device/batches_per_sec,device/samples_per_sec,time/total\n{rows}")
+    (row,) = read_file(tmp_path / "metrics.csv")
+
+    assert ["samples_per_second_per_device"] == [*row["figures"]]

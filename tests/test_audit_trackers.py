@@ -81,3 +81,12 @@ def test_nobody_is_asked_what_a_loss_or_the_size_of_a_model_is(tmp_path: Path) -
     found = report(tmp_path / "t.md", table)
 
     assert ["other"] == [*found.runs[0].unread]
+
+
+def test_the_summary_of_a_tracker_says_the_speed_of_a_whole_training_in_one_line(tmp_path: Path) -> None:
+    """By the name that Trainer gives it."""
+    summary = "wandb: Run summary:\nwandb: train/train_samples_per_second 26.558\nwandb: train/train_runtime 301.23\n"
+    (tmp_path / "t.log").write_text(summary)
+    (row,) = read_file(tmp_path / "t.log")
+
+    assert {"samples_per_second": "26.558"} == {name: str(float(v)) for name, v in row["figures"].items()}

@@ -13,6 +13,7 @@ PARTS = (
     ("seconds", "steps", "seconds_per_step"),
     ("seconds_per_epoch", "samples_per_epoch", "seconds_per_sample"),
     ("seconds", "samples", "seconds_per_sample"),
+    ("seconds_per_epoch", "tokens_per_epoch", "seconds_per_token"),
 )
 """Whole times, each with what it is made up of and the time of one of them."""
 

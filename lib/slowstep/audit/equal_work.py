@@ -19,7 +19,7 @@ WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours"
 OF_PRICE = ("cost", "device_hours")
 """What all that a run did takes of money or of devices. A claim on it is read from that alone."""
 
-FULL_LENGTH = "tokens/s, were every sample as long as it may be"
+FULL_LENGTH = "tokens/s with every sample at full length"
 FULL_LENGTH_ALIKE = f"{FULL_LENGTH} and every batch as large"
 """Units whose work is equal under a condition, which a reader has to know."""
 

@@ -89,9 +89,12 @@ def unlike_sizes(runs: Sequence[ReportedRun]) -> list[str]:
         fits = [one for one in (first, last) if one and one.times.gap(exact(1)) <= OFF]
         other = last if fits == [first] else first
         if len(fits) == 1 and other and not (other.quantity in OF_TEXT and other.may_be(1)):
+            several = round(other.times.middle)
+            whole = several > 1 and other.times.gap(exact(several)) <= OFF
+            why = f"was it on {several} devices, were batches accumulated, or is" if whole else "is"
             found.append(
-                f"The figures of '{other.run.label}' make {other}; those of '{fits[0].run.label}' make as many: is one "
-                "of its figures wrong?"
+                f"The figures of '{other.run.label}' make {other}; those of '{fits[0].run.label}' make as many: {why} "
+                "one of its figures wrong?"
             )
     return found
 
@@ -102,12 +105,15 @@ def _by_quantity(runs: Sequence[ReportedRun]) -> list[list[Made]]:
 
 
 def _made(run: ReportedRun) -> Iterator[Made]:
-    """Yield what the figures of a row make of a step and of a sample, beside its batch and its length."""
+    """Yield what the figures of a row make of a step and of a sample, beside its batch and its length.
+
+    An epoch takes its steps at least, so that it may show no more than how many samples a step has at least.
+    """
     batches = [size for name, size in run.beside.items() if is_batch_size(name)]
     if run.says_batch and run.copies and not batches:
         batches = [(run.settings.effective_batch_size * run.copies).middle]
     lengths = [run.length] if run.length else [size for name, size in run.beside.items() if is_length(name)]
     for quantity, sizes, called in (("samples_per_step", batches, "batch size"), (*OF_TEXT, lengths, "length")):
         figure = run.solved.known.get(quantity)
-        if figure and figure.bounded and quantity not in run.given and len(sizes) == 1 and sizes[0] > 0:
+        if figure and figure.low > 0 and quantity not in run.given and len(sizes) == 1 and sizes[0] > 0:
             yield Made(run, quantity, figure, sizes[0], called)

@@ -23,6 +23,7 @@ from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import MICRO_BATCH, Reported, Row, Told
+from slowstep.settings.schema import Dataset
 from slowstep.text.sentences import capitalised
 
 READ_FROM = (
@@ -127,7 +128,8 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Rep
         repeats = {q: [in_steps({q: exact(v)}, parts)[q].middle for v in each] for q, each in repeats.items()}
     devices = _devices(given)
     copies = copies_of(row, devices if "devices" in given or devices.middle != 1 else None)
-    length = own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None
+    says_length = described(settings) or _says_length(row) or settings.dataset.max_length != Dataset.max_length
+    length = own.dataset.max_length if own.workload in TEXT and says_length else None
     counted, assumed = _of_settings(settings, own, copies, length)
     if any(name.endswith("_per_device") for name in given):
         assumed["devices"] = devices

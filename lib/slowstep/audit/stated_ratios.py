@@ -9,8 +9,12 @@ from itertools import pairwise
 from slowstep.audit.equal_work import WHOLE, WORK, equal_work, read_from
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
+from slowstep.audit.read.columns import PART_OF_ALL
+from slowstep.audit.read.unit_grammar import DEVICES
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import STATED, ReportedRun
+from slowstep.audit.sample_sizes import is_length
+from slowstep.audit.unclear_batches import is_batch_size
 from slowstep.text.numbers import percentage
 
 SPEED_UP, EFFICIENCY, TIME_LEFT = STATED
@@ -32,6 +36,13 @@ Reckon = Callable[[ReportedRun, ReportedRun, ReportedRun], Figure]
 
 COUNTS = {"steps": "steps_per_second", "samples": "samples_per_second", "epochs": "seconds_per_epoch"}
 """Counts of work, each with the figure by which one of them is timed."""
+
+OF_A_SIZE = re.compile(
+    rf"(?:(?:#|n|no\.?|num(?:ber)?(?: of)?|total|world|data|model)[ _]?)?(?:{PART_OF_ALL}|{'|'.join(sorted(DEVICES))}|"
+    r"accum\w*|steps?|params?|layers?|dp|tp|pp)(?:[ _](?:count|size|steps))?",
+    re.IGNORECASE,
+)
+"""Headers that say how large a run was made, whose ratio is no speed-up."""
 
 OF_STEPS_TO = re.compile(r"(?:\b|_)(?:steps|iter(?:ation)?s|updates)(?:\b|_)", re.IGNORECASE)
 """Words of a column that counts steps and was not read: `steps to 3.28`."""
@@ -201,11 +212,18 @@ def _by(ratio: Figure, end: str = "") -> str:
 
 
 def _beside(a: ReportedRun, b: ReportedRun) -> Iterator[Figure]:
-    """Yield the ratios, either way round, of numbers that were not read, which may be times by other names."""
+    """Yield the ratios, either way round, of numbers that were not read, which may be times by other names.
+
+    The size of a run is none: twice the nodes are no proof of twice the speed.
+    """
     for name, value in b.beside.items():
         other = a.beside.get(name, 0.0)
-        if value > 0 and other > 0:
+        if value > 0 and other > 0 and not _is_size(name):
             yield from (exact(value / other), exact(other / value))
+
+
+def _is_size(header: str) -> bool:
+    return bool(is_batch_size(header) or is_length(header) or OF_A_SIZE.fullmatch(header.strip()))
 
 
 def _after_other_work(a: ReportedRun, b: ReportedRun) -> Iterator[Figure]:

@@ -44,8 +44,8 @@ def answer(audit: Audit) -> str:
     """Return what the figures say, as a reader asks first: of the claims, and why of the first that does not hold."""
     contradicted = next((c for c in audit.claims if c.judgement is Judgement.CONTRADICTED), None)
     if contradicted is None:
-        rows = [sentence(text) for text in compared(audit)][:1] if not audit.claims else []
-        return visible(" ".join([headline(audit), *rows]))
+        said = [f"{f.where}: {sentence(f.text)}" for f in audit.faults] + [sentence(text) for text in compared(audit)]
+        return visible(" ".join([headline(audit), *(said[:1] if not audit.claims else [])]))
     return visible(f"{headline(audit)} “{contradicted.claim.text}”: {sentence(contradicted.reason)}")
 
 

@@ -126,7 +126,7 @@ def _counts(sizes: Sequence[int], rows: Sequence[Row]) -> bool:
     apart = {b - a for a, b in pairwise(sizes)}
     names = [re.sub(r" \(\d+\)$", "", row.label) for row in rows]
     named = all(not re.fullmatch(r"row \d+", name) for name in names) and len({*names}) == len(names)
-    evenly = len(apart) == 1 and (len(sizes) > 2 or (not named and sizes[0] in apart))
+    evenly = len(apart) == 1 and apart != {0} and (len(sizes) > 2 or (not named and sizes[0] in apart))
     return 1 in apart or evenly or (not named and len(sizes) > 2)
 
 

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from slowstep.audit import Audit, FindingKind, Judged
 from slowstep.audit.equal_work import read_from
 from slowstep.audit.figures import Figure
-from slowstep.audit.findings import NOTES, times
+from slowstep.audit.findings import NOTES, Judgement, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, ReportedRun
 from slowstep.audit.terminal_lines import SIGNS, compared, headline
@@ -23,8 +23,13 @@ from slowstep.text.sentences import sentence
 ONLY_IF_GIVEN = (
     *("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "seconds_per_token", "samples"),
     *("devices", "tokens_per_step", "samples_per_second_per_device", "tokens_per_second_per_device"),
+    *("million_tokens_per_hour", "million_tokens_per_hour_per_device", "tokens_per_epoch"),
+    *("forward_passes_per_step", "backward_passes_per_step"),
 )
 """Units that say nothing beyond the others. They are shown only if figures were given in them."""
+
+MOST_FAULTS = 5
+"""The most faults that the conclusion names. All of them stand in their table."""
 
 SPEEDS = {"steps_per_second": (ORANGE, "square"), "samples_per_second": (BLUE, "circle"), "full": (GREEN, "diamond")}
 FULL = "tokens/s at full length"
@@ -119,6 +124,7 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
         )
     parts = [f"**{headline(audit)}**", *(_claim(c) for c in audit.claims)]
     if not audit.claims:
+        parts += [escape(f"✘ {f.where}: {sentence(f.text)}") for f in audit.faults[:MOST_FAULTS]]
         parts += [escape(sentence(text)) for text in compared(audit)]
         parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is FindingKind.RANKING]
         parts.append("No claim was given to judge.")
@@ -138,7 +144,12 @@ def _seen_from_root(path: Path) -> str:
 
 
 def _claim(c: Judged) -> str:
-    return f"{SIGNS[c.judgement][0]} “{escape(c.claim.text)}”: {c.judgement}. {escape(sentence(c.reason))}"
+    """Write what becomes of a claim, and why; of an undecided one also that its own unit counts other work."""
+    trap = next((f.text for f in c.findings if f.kind is FindingKind.UNIT), "")
+    why = sentence(c.reason)
+    if trap and c.judgement is Judgement.UNDECIDED:
+        why = f"{sentence(trap)} {sentence(c.reason.partition('; ')[2] or c.reason)}"
+    return f"{SIGNS[c.judgement][0]} “{escape(c.claim.text)}”: {c.judgement}. {escape(why)}"
 
 
 def _mark(run: ReportedRun, audit: Audit) -> str:

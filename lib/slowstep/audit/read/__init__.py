@@ -44,7 +44,7 @@ __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_st
 
 TABLES = (".csv", ".tsv")
 PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb", ".tex")
-LOGS = (".log", ".txt", ".out", ".err")
+LOGS = (".log", ".txt", ".out", ".err", ".org", ".rst")
 
 QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)
 """What stands before a quoted line of Markdown."""

@@ -18,8 +18,9 @@ Cell = tuple[str, int, int]
 Table = Sequence[Sequence[Cell]]
 """The lines of a table, of which the first one is its header."""
 
-DIVIDER = re.compile(r"^(?=.*\|)\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)*(?:\|\s*)?$")
-"""The line under the header of a Markdown table; a cell of it has one hyphen at least."""
+DIVIDER = re.compile(r"^(?=.*[|+])\s*(?:\|\s*)?:?-+:?\s*(?:[|+]\s*:?-+:?\s*)*(?:\|\s*)?$")
+"""The line under the header of a Markdown table; a cell of it has one hyphen at least. Org and psql write plus signs
+between the columns."""
 
 BORDER = re.compile(r"^\s*\+(?:[-=:]+\+)+\s*$")
 """A line of a table that is drawn with signs, `+-----+------+`."""

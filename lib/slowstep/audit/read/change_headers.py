@@ -15,7 +15,8 @@ TO_ANOTHER = re.compile(r"\b(?:prev(?:ious)?|last|above|before|incremental|each|
 SPEED_UP = re.compile(
     r"(?:(?:cumulative|cum\.?|total|overall|train(?:ing)?|throughput|relative|rel\.?|measured|e2e|end-to-end) )*"
     r"speed[- ]?ups?"
-    r"(?: factor)?(?: ?[(\[]?(?:vs\.?|over|to|from|relative to) [^()]{1,30}[)\]]?)?|"
+    r"(?: factor)?(?: ?[(\[]?(?:vs\.?|over|to|from|relative to) [^()]{1,30}[)\]]?| ?[(\[](?:cum(?:ulative|\.)?|total|"
+    r"overall)[)\]])?|"
     r"(?:relative|rel\.?|normali[sz]ed) (?:throughput|speed|performance)|"
     r"(?:train(?:ing)? )?(?:throughput|speed|perf(?:ormance)?) ?[(\[]?(?:vs\.?|over|relative to|compared (?:to|with))"
     r" [^()]{1,30}[)\]]?"

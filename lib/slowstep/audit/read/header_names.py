@@ -31,6 +31,8 @@ ALIASES = (
         for per in ("/gpu", "/device", "/s/gpu", " per gpu", " per device")
     }
     | {"throughput per gpu (tflop/s/gpu)": "tflops_per_device"}
+    | {f"total {unit}": unit for unit in ("hours", "minutes", "seconds")}
+    | dict.fromkeys((f"total {money}" for money in ("$", "€", "usd", "eur", "cost", "price")), "cost")
     | dict.fromkeys(("num epochs", "n epochs", "number of epochs", "# epochs"), "epochs")
     | dict.fromkeys(
         ("total tokens", "training tokens", "train tokens", "tokens trained", "tokens seen"), "tokens_in_all"

@@ -46,7 +46,7 @@ NUMBERS = (
     | dict.fromkeys(("total train batch size", "global train batch size", "effective train batch size"), SAMPLES)
     | {f"{of} {batch}": SAMPLES for of in ("global", "effective") for batch in BATCHES}
     | dict.fromkeys(("batch", "batch size", "train batch size"), UNCLEAR)
-    | {"num devices": DEVICES, "world size": DEVICES}
+    | {"num devices": DEVICES, "num processes": DEVICES, "world size": DEVICES}
     | {"total optimization steps": STEPS, "dataloader num workers": "dataloader_num_workers"}
     | dict.fromkeys(("image size", "img size", "imgsz"), "image size")
     | {

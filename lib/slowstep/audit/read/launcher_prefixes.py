@@ -16,10 +16,18 @@ PROCESSES = r"(?:local_)?rank|proc(?:ess)?|node|worker|host|gpu|device"
 
 OF_A_PROCESS = re.compile(
     rf"(?:\[(?!{NO_ROLE})(?:[a-z_-]{{2,}}|(?:{PROCESSES})[ :])\d{{1,5}}(?:,\d{{1,5}})?\]|\[\d{{1,5}},\d{{1,5}}\])"
-    rf"(?:<std(?:err|out)>)?|(?:{PROCESSES})[ _-]?\d{{1,5}}",
+    rf"(?:<std(?:err|out)>)?|\[\d{{1,5}},mpirank:\d{{1,5}},[\w.-]{{1,40}}\]<std(?:err|out)>|"
+    rf"(?:{PROCESSES})[ _-]?\d{{1,5}}",
     re.IGNORECASE,
 )
-"""The prefix of a process: of torchrun (`[default0]`), of mpirun (`[1,0]<stderr>`), with a word (`rank 0`)."""
+"""The prefix of a process: of torchrun (`[default0]`), of mpirun (`[1,0]<stderr>`), of SageMaker's
+(`[1,mpirank:0,algo-1]<stdout>`), with a word (`rank 0`)."""
+
+WHEN = re.compile(r"\s*\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?\s{1,3}")
+"""The time before a line, which stands before what a launcher writes, too."""
+
+SAYS_RANK = re.compile(r"(?<![a-z])rank['\"]?\s?[=:]?\s?(?P<number>\d{1,5})(?![\d.])", re.IGNORECASE)
+"""The process that a line says it is of: `step 10 rank 3`, `"rank": 3`."""
 
 NUMBERED = re.compile(r"(?P<number>\[\d{1,5}\]|(?:task[ _-]?)?\d{1,5}): ?(?=\D|\d{1,3}%)", re.IGNORECASE)
 """The beginning of a line that may be the number of a process, as `srun -l` writes it, or that of an epoch."""
@@ -78,6 +86,20 @@ def _is_at_its_end(line: str) -> bool:
     """Return whether the last bar of a line has counted all."""
     counts = COUNTED.findall(line)
     return not counts or counts[-1][0] == counts[-1][1]
+
+
+def process_of(line: str) -> str:
+    """Return what a line says of the process that wrote it; empty if it says nothing."""
+    when = WHEN.match(line)
+    rest = line[when.end() if when else 0 :].lstrip()
+    found = OF_A_PROCESS.match(rest) or SAYS_RANK.search(rest)
+    return found[0] if found else ""
+
+
+def number_before(line: str) -> str:
+    """Return the number before a line with its colon, which may be that of a process or of an epoch; empty if none."""
+    found = NUMBERED.match(line)
+    return found["number"] if found else ""
 
 
 def is_prefix(head: str, prefixes: Collection[str]) -> bool:

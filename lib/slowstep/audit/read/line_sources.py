@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slowstep.audit.figures import parse, shown
-from slowstep.audit.read.launcher_prefixes import OF_A_PROCESS
+from slowstep.audit.read.launcher_prefixes import number_before, process_of
 from slowstep.audit.read.midway import FEWEST
 
 IN_WORDS = re.compile(
@@ -34,6 +34,12 @@ COUNTER = re.compile(
 MOST = 4
 """The most values of a setting that are kept."""
 
+MOST_NUMBERS = 1_000
+FEWEST_TURNS = 2
+"""How many numbers before lines are kept, and how often one comes back at least if they are of processes."""
+
+WORDS = re.compile(r"[^\W\d_]{2,}")
+
 MOST_SHOWN = 40
 """The most characters of a line that are shown."""
 
@@ -50,6 +56,20 @@ STEP = re.compile(
 """The count of a step in a line: `step 10`, `iter: 30/1000`."""
 
 
+ITERATION = re.compile(
+    r"(?<![a-z/])(?:iter(?:ation)?|it|micro[_ -]?(?:batch|step))\b[\s:=#\[(]{0,3}(\d[\d,]{0,14})", re.IGNORECASE
+)
+OPTIMIZER_STEP = re.compile(
+    r"(?<![a-z/])(?<!micro[_ -])(?:(?:global|optim\w{0,9})[_ ]?)?(?:step|updates?)\b[\s:=#\[(]{0,3}"
+    r"(\d[\d,]{0,14})(?![\d,]*\.\d)",
+    re.IGNORECASE,
+)
+"""The counts of a line that counts both: `iter 160 step 10`."""
+
+FEWEST_STEPS = 3
+"""The fewest steps by which iterations are counted."""
+
+
 @dataclass
 class LineSources:
     """What is told by the lines that say a speed under one name."""
@@ -60,15 +80,19 @@ class LineSources:
     counts: set[str] = field(default_factory=set)
     """Up to two counts of steps."""
     beginnings: list[str] = field(default_factory=list)
-    """The words before the first number of each line, of up to one more than `FEWEST` lines."""
+    """The words that each line begins with, of up to one more than `FEWEST` lines."""
+    numbers_before: list[str] = field(default_factory=list)
+    """The numbers before the lines, each as often as it comes after another one."""
 
-    def add(self, line: str) -> None:
-        """Add a line."""
+    def add(self, line: str, shown: str) -> None:
+        """Add a line and the words in it that say its speed."""
         if len(self.beginnings) <= FEWEST:
-            self.beginnings.append(re.split(r"\d", line, maxsplit=1)[0].strip(" \t-*_:>`[("))
-        prefix = OF_A_PROCESS.match(line.lstrip())
-        if prefix:
-            self.processes.add(prefix[0])
+            self.beginnings.append(_beginning(line, line.partition(shown)[0].strip(" :=|-")))
+        if process := process_of(line):
+            self.processes.add(process)
+        before = number_before(line)
+        if before not in ("", *self.numbers_before[-1:]) and len(self.numbers_before) < MOST_NUMBERS:
+            self.numbers_before.append(before)
         for held, pattern in ((self.words, IN_WORDS), (self.numbers, IN_NUMBERS)):
             for found in pattern.finditer(line):
                 values = held.setdefault(found[1].lower(), {})
@@ -89,26 +113,66 @@ class LineSources:
             return (
                 f"are they of several runs ('{names[0][:MOST_SHOWN]}', '{names[1][:MOST_SHOWN]}')? Write each as a row"
             )
-        if quantity in OF_ALL_PROCESSES and len(self.processes) > 1:
-            return f"{len(self.processes)} processes say it: is it the speed of each of them, or of all?"
+        turns = len(self.numbers_before) - len({*self.numbers_before})  # those of epochs don't come back
+        processes = self.processes if len(self.processes) > 1 or turns < FEWEST_TURNS else {*self.numbers_before}
+        if quantity in OF_ALL_PROCESSES and len(processes) > 1:
+            return f"{len(processes)} processes say it: is it the speed of each of them, or of all?"
         return ""
 
 
 @dataclass
-class StepCount:
-    """How many steps the lines count that say a speed. Where a count falls, another epoch or run began."""
+class Count:
+    """What lines have counted. Where a count falls, another epoch or run began."""
 
     counted: int = 0
     last: int = 0
+    said: str = ""
+
+    def add(self, text: str) -> None:
+        """Add the number that a line says."""
+        self.said, now = text, int(text.replace(",", ""))
+        self.counted += now - self.last if now > self.last else now
+        self.last = now
+
+
+@dataclass
+class StepCount:
+    """How many steps the lines count that say a speed, and how many iterations beside them."""
+
+    steps: Count = field(default_factory=Count)
+    of_iterations: Count = field(default_factory=Count)
+    iterations: Count = field(default_factory=Count)
     line: int = -1
 
     def add(self, line: str, at: int) -> None:
         """Add a line with its number, once."""
         found = STEP.search(line) if at != self.line else None
-        if found:
-            now, self.line = int(found[1].replace(",", "")), at
-            self.counted += now - self.last if now > self.last else now
-            self.last = now
+        if not found:
+            return
+        self.line = at
+        self.steps.add(found[1])
+        both = ITERATION.search(line), OPTIMIZER_STEP.search(line)
+        if all(both):
+            self.iterations.add(both[0][1])
+        if all(both) and both[1][1] != self.of_iterations.said:  # the next iteration of a step is none of another
+            self.of_iterations.add(both[1][1])
+
+    @property
+    def micro_batches(self) -> int:
+        """Return how many iterations make a step where lines count both, as those of micro-batches; else 1."""
+        steps = self.of_iterations.counted
+        each = self.iterations.counted / steps if steps >= FEWEST_STEPS else 1
+        return round(each) if each > 1 and abs(each / round(each) - 1) <= 1 / steps else 1
+
+
+def _beginning(line: str, before: str) -> str:
+    """Return the words of a line before its speed, which name a run where no other number has a name there."""
+    return line_start(line) if re.search("[=:|]", before) else " ".join(WORDS.findall(before))
+
+
+def line_start(line: str) -> str:
+    """Return what a line holds before its first number, without signs."""
+    return re.split(r"\d", line, maxsplit=1)[0].strip(" \t-*_:>`[(")
 
 
 def far_apart(title: str, values: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from slowstep.audit.figures import CURRENCY, parse
 from slowstep.audit.read.cells import Cell, bare, by_column, without_prefix
@@ -24,6 +25,7 @@ from slowstep.audit.read.device_cells import of_devices
 from slowstep.audit.read.source_text import NoFigures, Unreadable
 from slowstep.audit.read.stated_cells import with_percentages
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
+from slowstep.audit.read.unit_grammar import PER_DEVICE
 from slowstep.audit.read.unknown_columns import UNSET
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, TIMED
@@ -62,6 +64,12 @@ PATH_OF_TRAINING = re.compile(
     r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
 )
 """The path before the name of a speed or a time of training: `perf/tokens_per_sec`. A `train/cost` is a loss."""
+
+
+PATH_OF_A_DEVICE = re.compile(
+    r"(?:[\w.-]{1,40}/){0,3}(?:gpu|device)/(?=[^/]*(?:per|/)_?s(?:ec(?:ond)?)?$)", re.IGNORECASE
+)
+"""The path before the name of a speed of one device, as Lightning and Composer write it: `device/samples_per_sec`."""
 
 
 def by_headers_and_cells(
@@ -202,6 +210,10 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
             text, known = own, column(TRAINER.get(own.lower(), own), KEYS)
         if said is not None and known.kind == "open":
             known = column(TRAINER.get(name, name), KEYS)
+        if known.kind == "open" and (path := PATH_OF_A_DEVICE.match(text)):
+            of_path = column(text[path.end() :], KEYS)
+            each = of_path.kind == "figure" and of_path.name in PER_DEVICE  # its batches are no steps of all devices
+            known = replace(of_path, name=f"{of_path.name}_per_device") if each else Column("ignored")
         if known.kind == "open" and PATH_OF_TRAINING.match(text):
             of_path = column(PATH_OF_TRAINING.sub("", text), KEYS)
             known = of_path if of_path.kind == "figure" and of_path.name.startswith((*TIMED, *BESIDE)) else known

@@ -17,7 +17,7 @@ from slowstep.audit.read.source_text import Unreadable
 FENCE_LINE = re.compile(r"\s{0,3}(?P<fence>`{3,}|~{3,})")
 """The first and the last line of a block within a Markdown text."""
 
-MARKS = re.compile(r"[#*`>:]+|(?<!\w)_+|_+(?!\w)")
+MARKS = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>|[#*`>:]+|(?<!\w)_+|_+(?!\w)")
 """The marks around the words of a line that names the block below it."""
 
 LONGEST = 60

@@ -37,7 +37,7 @@ NEAR = 80
 NAMELESS = column("", set())
 """What a number holds that says it by its unit alone."""
 
-ASSIGNED = re.compile(r"['\"]?\s{0,3}[:=]")
+ASSIGNED = re.compile(r"(?: ?\([^()\n]{1,20}\))?['\"]?\s{0,3}[:=]")
 BARE_NUMBER = re.compile(
     rf"\s{{1,3}}\d[\d,.]{{0,20}}{LETTER}"
     r"(?=\s{0,3}(?:$|[,;|]|[A-Za-z][\w/.-]{0,40}['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})[-+]?\d))"

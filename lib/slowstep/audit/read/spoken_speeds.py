@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from slowstep.audit.micro_batches import OF_STEPS, step_word
+from slowstep.audit.read.columns import in_own_unit
 from slowstep.audit.read.courses import middle
 from slowstep.audit.read.line_sources import LineSources, StepCount, far_apart
 from slowstep.audit.read.midway import changed_midway
@@ -58,6 +60,9 @@ COUNTS_STEPS = re.compile(r"steps?\b", re.IGNORECASE)
 
 FEWEST = 2
 """The number of lines from which on a figure is that of the run."""
+
+OF_A_WHOLE_TRAINING = ("train_samples_per_second", "train_steps_per_second", "train_tokens_per_second")
+"""Names that Trainer gives to the speeds of all of a training, which one line says."""
 
 Key = tuple[str, str]
 """A quantity, and the name under which lines say it."""
@@ -131,7 +136,7 @@ class _Gathering:
         self._found.setdefault(key, []).append((i, number))
         if SPEEDS.fullmatch(quantity):
             self._steps.add(line, i)
-            self._sources.setdefault(key, LineSources()).add(line[:LONGEST])
+            self._sources.setdefault(key, LineSources()).add(line[:LONGEST], said.shown)
         if not OF_THE_START.search(line):
             self._shown.setdefault(key, said.shown)
         if quantity == "steps_per_second" and COUNTS_STEPS.search(said.shown):
@@ -143,7 +148,7 @@ class _Gathering:
         several = {
             key: [value for _, value in said]
             for key, said in self._found.items()
-            if len({i for i, _ in said}) >= FEWEST
+            if len({i for i, _ in said}) >= FEWEST or key[1].rpartition("/")[2] in OF_A_WHOLE_TRAINING
         }
         unclear = {
             name: f"'{said[0].shown}' in {len(said)} lines: {said[0].question}"
@@ -153,12 +158,17 @@ class _Gathering:
         if not any(SPEEDS.fullmatch(quantity) for quantity, _ in several):
             unclear = self._said_once() | unclear
         questions = []
+        if (parts := self._steps.micro_batches) > 1 and (of_parts := [key for key in several if _of_iterations(key)]):
+            several |= {key: _of_a_step(key[0], several[key], parts) for key in of_parts}
+            questions.append(
+                f"its lines count {parts} iterations in a step, so their pace is turned into that of a step: is it so?"
+            )
         for key in self._of_steps & several.keys() if self._of_agents >= FEWEST else ():
             questions.append(f"its lines say {middle(several.pop(key))} steps/s: {OF_AN_ENVIRONMENT}")
         figures, asked = _figures_of(several)
         if figures:  # else all that is unclear is told
             questions += [text for name, text in unclear.items() if name in doubted]
-        return Spoken(figures, unclear, [*questions, *asked], self._steps.counted)
+        return Spoken(figures, unclear, [*questions, *asked], self._steps.steps.counted)
 
     def _doubt(self) -> set[str]:
         """Turn speeds into questions whose lines may be of other work than the training, or of several trainings.
@@ -181,6 +191,16 @@ class _Gathering:
             for (quantity, name), text in self._shown.items()
             if SPEEDS.fullmatch(quantity)
         }
+
+
+def _of_iterations(key: Key) -> bool:
+    quantity, name = key
+    return quantity in OF_STEPS and bool(step_word(name))
+
+
+def _of_a_step(quantity: str, values: Sequence[str], parts: int) -> list[str]:
+    """Return paces of iterations, of which so many make a step, as paces of steps."""
+    return [in_own_unit(quantity, value, parts if quantity.startswith("seconds") else 1 / parts)[1] for value in values]
 
 
 def _figures_of(several: Mapping[Key, Sequence[str]]) -> tuple[dict[str, str], list[str]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from slowstep.audit.figures import figure
 from slowstep.audit.read.unknown_columns import is_word
+from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import Row
 
 MIDDLE = re.compile(r"\W*(?:average|avg|mean|median|overall|geo(?:metric )?mean)s?\W*", re.IGNORECASE)
@@ -34,6 +35,9 @@ SMALL = 0.5
 OFF = 0.02
 """The share by which a figure may be off that sums up others, as authors round in between."""
 
+WHOLE_TIMES = ("seconds", "minutes", "hours", "seconds_per_epoch", "minutes_per_epoch")
+"""Figures of all the time that a run took for the work that a summary counts."""
+
 ALIKE, SAME = 1.05, 0.002
 """The ratio up to which figures are so alike that any of them is about their mean, and the share by which a mean of
 such figures may be off."""
@@ -53,8 +57,25 @@ def without_summaries(rows: Sequence[Row], kept: Collection[str]) -> list[Row]:
         return list(rows)
     names = " and ".join(f"'{row.label}'" for row in left_out)
     told = f"{names} of its table sum{'s' * (len(left_out) == 1)} up the other rows: is it so? No run is made of that"
+    asked = [told, *(text for row in left_out if _called(row, SUM) for text in _unlike_all_work(row, runs))]
     first, *others = (row for row in rows if row not in left_out)
-    return [replace(first, questions=[*first.questions, told]), *others]
+    return [replace(first, questions=[*first.questions, *asked]), *others]
+
+
+def _unlike_all_work(row: Row, runs: Sequence[Row]) -> Iterator[str]:
+    """Ask about speeds of all runs that are not all their work in all their time: the mean of speeds is none."""
+    timed = next((name for name in WHOLE_TIMES if all(name in run.figures for run in runs)), "")
+    times = [_value(run.figures[timed]) for run in runs] if timed else []
+    for name in (name for name in row.figures if name.endswith("_per_second")):
+        said, speeds = _value(row.figures[name]), [_value(run.figures.get(name)) for run in runs]
+        if said is None or None in speeds or not times or None in times or min(times) <= 0:
+            continue
+        all_work = sum(speed * time for speed, time in zip(speeds, times, strict=True)) / sum(times)
+        if abs(said - all_work) > OFF * all_work:
+            yield (
+                f"'{row.label}' says {said:.4g} {TITLES[name]}, and all the work of the other rows in all their time "
+                f"is {all_work:.4g}: is it the mean of their speeds?"
+            )
 
 
 def _called(row: Row, kind: re.Pattern[str]) -> bool:

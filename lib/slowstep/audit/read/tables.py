@@ -23,6 +23,7 @@ from slowstep.audit.read.courses import (
     repeat_key,
 )
 from slowstep.audit.read.device_cells import counted_devices
+from slowstep.audit.read.epoch_times import with_epoch_times
 from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
 from slowstep.audit.read.few_steps import STATISTIC, of_few
 from slowstep.audit.read.headings import headings_of, is_of_inference
@@ -171,6 +172,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     elapsed: dict[int, list[float | None]] = {}
     if counters:
         held = named_by_ids(held, header)
+        by_epoch = bare(plain(header[counters[0]][0])) == EPOCH
+        held, body = with_epoch_times(held, header, body) if by_epoch else (held, body)
         elapsed = elapsed_in(header, body, held)
         along = {i for i, cell in enumerate(header) if bare(plain(cell[0])) in BESIDE_POSITION}
         held = ignored(held, {*elapsed, *along, *counters})

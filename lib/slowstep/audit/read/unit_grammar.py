@@ -54,6 +54,7 @@ QUANTITIES = {
     ("token", "sample"): ("tokens_per_sample", False),
     ("step", "epoch"): ("steps_per_epoch", False),
     ("sample", "epoch"): ("samples_per_epoch", False),
+    ("token", "epoch"): ("tokens_per_epoch", False),
 }
 """The quantity that a ratio measures, and True if the kit's own unit is the inverse."""
 

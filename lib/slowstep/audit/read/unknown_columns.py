@@ -95,7 +95,7 @@ SIZE_OF_A_MODEL = re.compile(
 LEARNED = re.compile(
     r"(?:(?:train(?:ing)?|eval|val(?:id(?:ation)?)?|test|final|best|mean|avg|ep|lm|cls|box|dfl) )*"
     r"(?:\w*loss|acc(?:uracy)?|ppl|perplexity|f1|rewards?|rew mean|score|lr|learning rate|grad norm)"
-    r"(?: (?:total|mean|avg))?",
+    r"(?: (?:total|mean|avg))?|best (?:epoch|step|iter(?:ation)?)",
     re.IGNORECASE,
 )
 """Headers of what a model learned, and of what it learned by. Nobody needs to be asked what they hold."""
