@@ -178,6 +178,25 @@ def test_padding_is_told_elsewhere() -> None:
     assert not profile(Reader(ignored, padded=LENGTH // 2), ids, labels).ignored
 
 
+def test_a_weight_as_large_as_the_rows_is_not_taken_for_their_gradient() -> None:
+    """Where a layer has as many inputs as there are rows, its weight has the shape of its result."""
+    square = nn.Sequential(nn.Linear(24, 24, bias=False), nn.Linear(24, 8))
+    counts = torch.arange(24) < 12
+    rows = torch.rand(24, 24)
+
+    class Half(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = square
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layers(x)[counts].square().mean()
+
+    (line,) = profile(Half(), rows).ignored
+
+    assert line.share == pytest.approx(0.5)
+
+
 class Looking(nn.Module):
     """A table and a layer above it."""
 

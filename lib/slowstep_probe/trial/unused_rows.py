@@ -184,7 +184,7 @@ class UnusedRows:
         if through in step.of_call:
             step.of_call[through].seconds["backward"] += seconds
         product = step.products.get(through) if through is not None else None
-        if product is not None and task not in product.tasks:
+        if product is not None and task not in product.tasks and PRODUCT.match(name):
             self._came_to(product, tensors, task)
         if TABLE_BACK.search(name):
             rows = tensors[0].flatten(0, -2)
