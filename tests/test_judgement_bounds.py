@@ -117,6 +117,22 @@ def test_persistent_workers_can_save_only_the_start_of_an_epoch() -> None:
     assert ratio("epoch_start", True, epoch=10_000_000) < 1.01 < 1.5 < ratio("epoch_start", True, epoch=1000)
 
 
+@pytest.mark.parametrize("epoch_steps", [20, 21])
+def test_epochs_that_were_seen_to_begin_tell_what_the_start_of_workers_takes(epoch_steps: int) -> None:
+    """Workers that start take cores, so that the passes of the first steps are longer, too. An epoch may end with what
+    is left of its samples, or where its last full batch does."""
+    known = facts(observed={"epoch_steps": epoch_steps})
+    slow, batch = known.timeline.phases["forward"].copy(), 8
+    step = known.throughput.seconds_per_step
+    slow[known.timeline.position % (epoch_steps * batch) == 0] += 5 * step
+    begun = replace(known, timeline=replace(known.timeline, phases=known.timeline.phases | {"forward": slow}))
+    found = bound("epoch_starts_seen", begun, True, 20 * batch)
+
+    assert found.ratio == pytest.approx(1 / (1 - 5 / 20), rel=0.1)
+    assert not found.suffices
+    assert bound("epoch_starts_seen", known, True, 20 * batch).ratio < 1.01
+
+
 @pytest.mark.parametrize(("waited", "most"), [(None, 10.0), (2.0, 10.0), (90.0, 90.0)])
 def test_workers_that_start_slowly_are_worth_keeping(waited: float | None, most: float) -> None:
     """A launch shows how long they take: one by one they may be sent a data set of gigabytes."""

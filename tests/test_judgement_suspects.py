@@ -23,7 +23,7 @@ from slowstep.wording.causes import causes
 from slowstep.wording.remaining import looked_at_again, remains
 from slowstep.wording.still_open import more_lost
 from slowstep_probe.measured import PHASES, OfRank
-from slowstep_probe.profiled import Loop, Operator
+from slowstep_probe.profiled import Loop, Operator, PassLoop, Unused
 
 MINIMUM = 0.05
 HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}
@@ -1046,3 +1046,47 @@ def test_a_model_that_is_run_for_what_it_makes_is_not_called_needless() -> None:
 
     assert "where it makes what is trained on" in evaluating.why
     assert waiting.why == "it trains nothing"
+
+
+@pytest.mark.parametrize("where", ["forward", "other"])
+def test_rows_that_a_loss_ignores_are_one_loss_forth_and_back(where: str) -> None:
+    """They are told with the share that is used, and with a loss that is made of them between the phases."""
+    line = "bert.py:57 in forward"
+    rows = Unused(where=line, share=0.85, seconds={"forward": 0.1, where: 0.1, "backward": 0.25})
+    steps = facts(HEALTHY | {"other": 0.12}, profile=replace(profiled(), ignored=[rows]))
+    (cause,) = causes([], suspects(steps, MINIMUM), MINIMUM)
+    share = 45 if where == "other" else 35
+
+    assert cause.headline.startswith(
+        f"Computing rows that the loss ignores ({line} {share - 25} %) and the way back through it take {share} %"
+    )
+    assert "the loss uses 15 %" in cause.text
+
+
+def test_rows_of_a_table_that_no_step_looks_up_are_one_loss_with_their_gradients() -> None:
+    """The optimizer goes over them, and the backward pass makes them."""
+    line = "model.py:22 in forward"
+    rows = Unused(where=line, share=0.99, seconds={"optimizer": 0.4, "backward": 0.2})
+    steps = facts(HEALTHY | {"optimizer": 0.45}, profile=replace(profiled(), tables=[rows]))
+    (cause,) = causes([], suspects(steps, MINIMUM), MINIMUM)
+
+    assert cause.phase == "optimizer"
+    assert f"({line} 40 %)" in cause.headline
+    assert "a step looks up 1.0 % of the rows" in cause.text
+    assert "another training" in cause.text
+    little = replace(rows, seconds={"optimizer": 0.02})
+    assert not suspects(replace(steps, profile=replace(profiled(), tables=[little])), MINIMUM)
+
+
+@pytest.mark.parametrize(("rows", "named"), [(1, True), (16, False)])
+def test_a_model_that_is_asked_for_one_row_at_a_time_is_told_with_its_loop(rows: int, named: bool) -> None:
+    """The line of the loop says what to change; that within the model is run by training as well."""
+    loop = PassLoop(phase="evaluate", where="ppo.py:89 in main", name="Actor", calls=1024, rows=rows)
+    places = {"evaluate": {"ppo.py:57 in act": 0.5}}
+    known = replace(profiled(places=places), pass_loops=[loop])
+    (found,) = suspects(facts(HEALTHY | {"evaluate": 0.6}, profile=known), MINIMUM)
+    (cause,) = causes([], [found], MINIMUM)
+
+    assert ("(ppo.py:89 in main, 1,024 calls of Actor in a step)" in cause.headline) is named
+    assert ("for one row at a time" in cause.text) is named
+    assert "ppo.py:57 in act" in cause.text

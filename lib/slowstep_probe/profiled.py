@@ -71,6 +71,33 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unused:
+    """Rows that a step computes, or goes over, at a line of the user's own, and from which nothing is learned."""
+
+    where: str
+    """The line and the function."""
+    share: float
+    """Their share of all rows there, 0 to 1."""
+    seconds: dict[str, float]
+    """The seconds that they take in each phase, over all profiled steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassLoop:
+    """A line of the user's own that calls a model again and again within one step."""
+
+    phase: str
+    where: str
+    """The line and the function."""
+    name: str
+    """The class of the model."""
+    calls: int
+    """The most calls in a step."""
+    rows: int
+    """The most rows, samples mostly, that it was called with."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProfileRecord:
     """The record of some steps under torch.profiler, which slows them, so they are never judged."""
 
@@ -111,8 +138,14 @@ class ProfileRecord:
     called: dict[str, dict[str, float]] = field(default_factory=dict)
     """The user's own lines of each phase that call some operator most often, with its calls a step; empty where the
     calls were not looked at one by one, as on a device."""
+    ignored: list[Unused] = field(default_factory=list)
+    """The lines with rows that a loss ignores: labels that do not count, a mask, an index that picks others."""
+    tables: list[Unused] = field(default_factory=list)
+    """The lines that look up tables with dense gradients, of which a step names some rows."""
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
+    pass_loops: list[PassLoop] = field(default_factory=list)
+    """The lines that call models again and again, in the same steps as the places."""
     beside: dict[str, float] = field(default_factory=dict)
     """The processor time of threads that run Python beside the training in these steps, as a share of the time, by the
     function that each runs: `writer.py in run`."""

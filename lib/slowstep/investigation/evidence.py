@@ -380,7 +380,12 @@ class Evidence:
         """Return what is known of a contrast before its trial."""
         facts = replace(self.baseline.facts, cached_batch_ceiling=self._cached_batch_ceiling(contrast))
         least = contrast.minimum_effect(self.settings.budget.minimum_effect)
-        return before_trial(contrast, facts, least, self.settings.job.samples)
+        return before_trial(contrast, facts, least, self.epoch_samples)
+
+    @property
+    def epoch_samples(self) -> int | None:
+        """Return the samples of an epoch: the job's, or else those that a survey saw; None if neither is known."""
+        return self.settings.job.samples or self.settings.run["job.samples"]
 
     def judged(
         self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""

@@ -26,6 +26,9 @@ EMULATED_BELOW_GFLOPS = 5.0
 """GFLOP/s of a core in products of matrices, below which it emulates an arithmetic. Single precision reaches several
 times as much on any processor of this decade, and bf16 without instructions of its own a fraction of one."""
 
+SEEN = {"epoch_start": "epoch_starts_seen"}
+"""The bound that says what was seen, by the name of the bound that says what may be."""
+
 GUESSING_BOUNDS = {"data": "batches", "padding": "positions", "batch": "fixed"}
 """The bound that gives a guess, by the name of the bound that is None here."""
 
@@ -100,10 +103,11 @@ def _largest_ratio(contrast: Contrast, evidence: Evidence) -> float:
     if bound is None and any(_undoes_on_cpu(*one, evidence) for one in contrast.levels) and _emulated(evidence):
         return LARGEST_RATIO
     factors = {factor for factor, _ in contrast.levels}
+    name, facts, value = _single({f.bound for f in factors}), evidence.baseline.facts, contrast.levels[0][1].value
+    bound = bound_called(SEEN.get(name), facts, value, evidence.epoch_samples) or bound
     if bound is None:  # nothing refutes it; what was seen is the best guess
-        name = _single({f.bound for f in factors})
         guess = "data" if CEILING in factors else GUESSING_BOUNDS.get(name, name if contrast.held_constant else None)
-        bound = bound_called(guess, evidence.baseline.facts, contrast.levels[0][1].value, None)
+        bound = bound_called(guess, facts, value, None)
         if bound and bound.ratio - 1 < contrast.least:
             return 1.0  # it will be refuted
     return min(max(bound.ratio, 1.0), LARGEST_RATIO) if bound else RATIO_WITHOUT_BOUND

@@ -17,12 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from slowstep.judgement.flops import ALLOWANCE
-from slowstep.judgement.observed_sizes import positions_of_sample
+from slowstep.judgement.observed_sizes import positions_of_sample, samples_of_step
 from slowstep.judgement.operators import ATTENTION_OPERATORS, PRODUCTS, profile_error, share_of
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.throughput import speed_up
-from slowstep.judgement.timeline import StepsSeen
+from slowstep.judgement.timeline import StepsSeen, Timeline
 from slowstep.settings.run import DTYPES
 from slowstep.text.numbers import percentage, signed
 
@@ -33,6 +35,10 @@ WORKER_START_SECONDS = 10.0
 """Seconds to start loader workers at the beginning of an epoch, imports included: a generous guess. Where a launch
 waited longer for its first batch, that counts: workers that are started anew may each be sent a large data set."""
 
+
+STARTS, FIRST_STEPS = 3, 3
+"""The fewest epochs whose beginnings were timed that tell what these take, and the steps that are a beginning: workers
+that start take cores from the first of them."""
 
 LARGEST_IDLE_SHARE = 0.1
 """The share of the time that a device may stand idle and still count as busy with its kernels."""
@@ -361,6 +367,48 @@ def _epoch_start(facts: RunFacts, query: BoundQuery) -> Bound | None:
     return Bound(ratio=speed_up(share), why=why)
 
 
+def _epoch_starts_seen(facts: RunFacts, query: BoundQuery) -> Bound | None:
+    """Guess what the start of workers takes in each epoch by the first steps of the epochs that were timed.
+
+    It refutes nothing: a program may leave its epochs before their end.
+    """
+    seen = _first_steps(facts, query.epoch_samples) if query.epoch_samples else []
+    if len(seen) < STARTS:
+        return None
+    epoch = query.epoch_samples / facts.throughput.samples_per_second
+    share = min(max(0.0, max(seen) / epoch), LARGEST_SHARE)
+    why = f"the first steps of an epoch of {epoch:.0f} s took at most {max(seen):.1f} s longer than others"
+    return Bound(ratio=speed_up(share), why=why, suffices=False)
+
+
+def _first_steps(facts: RunFacts, epoch_samples: int) -> list[float]:
+    """Return the seconds by which the first steps of each epoch took longer than usual ones, of epochs that were timed.
+
+    An epoch ends behind all its samples, or where the last batch that is full does. Where it is not known which, the
+    steps tell: those that begin an epoch are the longer ones.
+    """
+    steps = facts.observed.get("epoch_steps")
+    full = int(steps) * samples_of_step(facts.observed) if isinstance(steps, int) else epoch_samples
+    found = [_excess_of_first(facts.timeline, length) for length in {epoch_samples, full} if length > 0]
+    return max(found, key=lambda seconds: sum(seconds) / max(1, len(seconds)), default=[])
+
+
+def _excess_of_first(steps: Timeline, epoch: int) -> list[float]:
+    """Return what the first steps of each epoch of so many samples took beyond the median.
+
+    Those epochs count whose very first step was timed.
+    """
+    if not len(steps.position):
+        return []
+    number, within = np.divmod(steps.position, epoch)
+    usual, whole = float(np.median(steps.whole)), steps.whole
+    return [
+        float((whole[number == one][:FIRST_STEPS] - usual).sum())
+        for one in np.unique(number[within == 0])
+        if one > 0 and (number == one).sum() > FIRST_STEPS
+    ]
+
+
 BOUNDS: dict[str, Callable[[RunFacts, BoundQuery], Bound | None]] = {
     "data": _data,
     "batches": _phases("data", "host_to_device", words="waiting for batches and copying them to the device"),
@@ -386,4 +434,5 @@ BOUNDS: dict[str, Callable[[RunFacts, BoundQuery], Bound | None]] = {
     "recomputed_layers": _recomputed_layers,
     "lora_rank": _lora_rank,
     "epoch_start": _epoch_start,
+    "epoch_starts_seen": _epoch_starts_seen,
 }

@@ -13,6 +13,7 @@ from slowstep.records import Operator, Place, ProfileRecord
 from slowstep.text.numbers import percentage
 from slowstep_probe.measured import TRAINS
 from slowstep_probe.operator_names import PRODUCTS
+from slowstep_probe.profiled import Unused
 
 ATTENTION_OPERATORS = re.compile(
     r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I
@@ -106,11 +107,14 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> ProfileSha
 
 
 def line_of_loop(profile: ProfileRecord, phase: str) -> str:
-    """Return the line of a phase that runs its loop: the largest that calls operators about as often as it turns.
+    """Return the line of a phase that runs its loop: the one that calls a whole model by turns, if one does.
 
-    Where no line is known to do so, it is the largest that takes no more than the loop does.
+    Else it is the largest that calls operators about as often as the loop turns. Where no line is known to do so, it is
+    the largest that takes no more than the loop does.
     """
     loop = profile.loops[phase]
+    if calling := next((one.where for one in profile.pass_loops if (one.phase, one.name) == (phase, loop.name)), ""):
+        return calling
     if turning := _turning(profile, phase):
         return max(turning, key=lambda line: turning[line])
     found = [p for p in profile.places if p.phase == phase and p.own]
@@ -153,6 +157,18 @@ def computed_again(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     of = {"forward": profile.again, "backward": profile.again_backward}
     lines = [ProfileShare(what=line, share=seconds / profile.seconds) for line, seconds in of[phase].items()]
     return sorted(lines, key=lambda line: -line.share)
+
+
+def unused(profile: ProfileRecord, lines: Sequence[Unused], *phases: str) -> list[ProfileShare]:
+    """Return lines with the share of the time that their unused rows take in some phases, largest first."""
+    seconds = {one.where: sum(one.seconds.get(phase, 0.0) for phase in phases) for one in lines}
+    found = [ProfileShare(what=line, share=taken / profile.seconds) for line, taken in seconds.items() if taken > 0]
+    return sorted(found, key=lambda line: -line.share)
+
+
+def used(lines: Sequence[Unused]) -> float:
+    """Return the share of rows, 0 to 1, that are used, over the line whose unused rows take most time."""
+    return 1.0 - max(lines, key=lambda one: sum(one.seconds.values())).share
 
 
 def lines_of_moves(profile: ProfileRecord, phase: str) -> list[str]:

@@ -69,6 +69,8 @@ class Outermost:
         phase."""
         self._watches = False
         """True while passes are told."""
+        self.at_pass: Callable[[torch.nn.Module | None, tuple[Any, ...], dict[str, Any]], object] | None = None
+        """Called at the beginning of each pass; None while nobody asks."""
 
     @property
     def is_open(self) -> bool:
@@ -164,8 +166,14 @@ class Outermost:
             self._begin(one, inputs[0] if inputs else (), {})
 
     def _begin(self, one: _Watched, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._begins(one.module, args, kwargs):
+        if self._enters(one.module, args, kwargs):
             self._passes.append(one)
+
+    def _enters(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        begins = self._begins(module, args, kwargs)
+        if begins and self.at_pass is not None:
+            self.at_pass(module, args, kwargs)
+        return begins
 
     def _own_call(self, original: Any, module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
         """Answer the call of a module that takes no hooks, by its own, which is a pass until it trains by itself."""
@@ -177,7 +185,7 @@ class Outermost:
             self._meet(module)
         self._pause()
         one = _OwnPass()
-        if self._begins(module, args, kwargs):
+        if self._enters(module, args, kwargs):
             self._passes.append(one)
         try:
             return original(module, *args, **kwargs)
@@ -259,7 +267,7 @@ class Outermost:
             self._meet(module)
         if all(function is not known for known in self.functions):
             self.functions.append(function)
-        self._in_function = self._begins(called[0] if called else None, args, kwargs)
+        self._in_function = self._enters(called[0] if called else None, args, kwargs)
 
 
 class _OwnPass:

@@ -98,7 +98,7 @@ class Probe:
         self.phases = Phases(self.tape)
         self.steps = StepEnds()
         self._modes = Modes()
-        self._outermost = Outermost(self._forward_begins, self._forward_ended, is_inside=self._is_within_or_elsewhere)
+        self.outermost = Outermost(self._forward_begins, self._forward_ended, is_inside=self._is_within_or_elsewhere)
         self._trained = False
         """True if a step ends at the next step boundary; False before the first step."""
         self.optimizer: torch.optim.Optimizer | None = None
@@ -138,12 +138,12 @@ class Probe:
     @property
     def models(self) -> list[torch.nn.Module]:
         """The modules that are called outermost: the model, and a loss if it is one."""
-        return self._outermost.modules
+        return self.outermost.modules
 
     @property
     def compiled(self) -> list[Any]:
         """The functions that torch.compile made, and that make a forward pass."""
-        return self._outermost.functions
+        return self.outermost.functions
 
     @property
     def loader(self) -> Any:
@@ -216,7 +216,7 @@ class Probe:
             if self._trained:
                 self.tape.end_step()
                 self.steps.count()
-                self._outermost.step_ended()
+                self.outermost.step_ended()
             self._trained = self._at_boundary = True
             try:
                 self.at_step_boundary()
@@ -263,9 +263,9 @@ class Probe:
             register_optimizer_step_pre_hook(self._optimizer_steps),
             register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
         )
-        for remove in (*(hook.remove for hook in hooks), self._outermost.remove):
+        for remove in (*(hook.remove for hook in hooks), self.outermost.remove):
             self._patches.on_removal(remove)
-        self._outermost.attach()
+        self.outermost.attach()
 
     def _optimizer_made(self, _: None, optimizer: torch.optim.Optimizer, *__: Any, **___: Any) -> None:
         self.steps.optimizer_made(optimizer)
@@ -296,7 +296,7 @@ class Probe:
                     after(result, *args, **kwargs)
                 return result
             if phase in ("backward", "optimizer"):
-                self._outermost.goes_on()
+                self.outermost.goes_on()
             iterator = None if before is None else before(*args, **kwargs)
             self.phases.enter(phase, iterator)
             try:
@@ -382,7 +382,7 @@ class Probe:
         self._trains_here()
         if self._thread.is_elsewhere():
             return None
-        self._outermost.goes_on()
+        self.outermost.goes_on()
         self.clock.follow()
         self.steps.has_optimizer = True
         return self._optimizers.enter(args, kwargs)
@@ -448,7 +448,7 @@ class Probe:
             return
         self.phases.leave()
         if not self.phases.is_open:
-            self._outermost.seek()
+            self.outermost.seek()
 
     def _forward_begins(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Enter the forward pass of a module or a function, and return whether it is one of the thread that trains."""

@@ -35,6 +35,7 @@ from slowstep_probe.looks import looking
 from slowstep_probe.own_time import time
 from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
 from slowstep_probe.trial.stacks import OwnLine, own_lines
+from slowstep_probe.trial.unused_rows import UnusedRows
 
 PASSES = "forward", "backward"
 """The phases in which it is looked at what computes the same again."""
@@ -79,6 +80,7 @@ class OperatorCalls(TorchDispatchMode):
         self._calls = Counter[tuple[str, OwnLine, str]]()
         """The calls of each operator outside of backward passes, by the phase, the line of the user's own, and its
         name."""
+        self.rows = UnusedRows(self._number_at)
         self._begin_step()
         self._before, self._after = looking(self._number_of_call), looking(self._note)
         self.looks = False
@@ -95,6 +97,7 @@ class OperatorCalls(TorchDispatchMode):
         """The seconds of operators that computed the same again, by the lines that a stack stood at."""
         self._needed = set[OwnLine]()
         """The lines at which some operator computed what had not been computed before."""
+        self.rows.begin_step()
 
     def step_ends(self) -> bool:
         """Count a step that has ended, and return whether a further one is needed."""
@@ -104,6 +107,7 @@ class OperatorCalls(TorchDispatchMode):
                 taken["forward"][self._told(lines)] += seconds
             for lines, seconds in self._nodes.lost():
                 taken["backward"][self._told(lines)] += seconds
+            self.rows.step_ends()
         self._step += 1
         self._begin_step()
         return self._step < VALUES_KNOWN + VALUES_COUNTED
@@ -161,9 +165,12 @@ class OperatorCalls(TorchDispatchMode):
         counts = kind.counts and any(isinstance(one, torch.Tensor) for one in _leaves((args, kwargs)))
         if phase == "backward":
             self._nodes.goes_back(call, counts, seconds)
+            self.rows.went_back(func, (args, kwargs), result, self._nodes.through, seconds)
             self._nodes.made(call)
             return
         every = own_lines(sys._getframe())
+        line = every[0].in_words() if every else ""
+        self.rows.computed(func, (args, kwargs), result, call, seconds, phase, line)
         self._calls.update((phase, line, func.name()) for line in every[:1])
         lines = every if counts else ()
         again = bool(lines) and call in self._done
@@ -271,11 +278,16 @@ class _Nodes:
                 self._lines[call] = lines
         self._next = made
 
+    @property
+    def through(self) -> int | None:
+        """The call that made the node which a backward pass is at; None if that is not known, and outside of all."""
+        node = torch._C._current_autograd_node()
+        return None if node is None else self._calls.get(node._sequence_nr())
+
     def goes_back(self, call: int | None, counts: bool, seconds: float) -> None:
         """Note a call of a backward pass, and whether it `counts` as an operator that computes."""
-        node = torch._C._current_autograd_node()
-        through = self._calls.get(node._sequence_nr()) if node is not None else None
-        if through is None:
+        node, through = torch._C._current_autograd_node(), self.through
+        if node is None or through is None:
             return
         one = self._at(torch._C._current_graph_task_id(), node._sequence_nr(), through)
         one.seconds += seconds

@@ -7,7 +7,7 @@ import gzip
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from torch.autograd import DeviceType
 from torch.profiler import profile
 
-from slowstep_probe.profiled import Operator, ProfileRecord, no_profile
+from slowstep_probe.profiled import Operator, ProfileRecord, Unused, no_profile
 from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
 from slowstep_probe.trial.losses import in_losses
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
@@ -97,6 +97,8 @@ class ProfiledSteps:
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
             again=self._computed_again("forward"),
             again_backward=self._computed_again("backward"),
+            ignored=self._of_all_steps(self.calls_of_operators.rows.ignored),
+            tables=self._of_all_steps(self.calls_of_operators.rows.tables),
             called=self.calls_of_operators.called(TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
@@ -106,6 +108,10 @@ class ProfiledSteps:
 
     def _computed_again(self, phase: str) -> dict[str, float]:
         return {line: self.steps * seconds for line, seconds in self.calls_of_operators.seconds(phase).items()}
+
+    def _of_all_steps(self, lines: Sequence[Unused]) -> list[Unused]:
+        """Return lines with their seconds over all profiled steps, from those of one step."""
+        return [replace(one, seconds={p: self.steps * s for p, s in one.seconds.items()}) for one in lines]
 
     def _operators(self) -> list[Operator]:
         """Return the operators with the most time of their own on the device, or on the CPU if there is no device."""

@@ -60,6 +60,7 @@ from slowstep_probe.trial.messages import (
     decoded,
     encoded,
 )
+from slowstep_probe.trial.pass_loops import PassLoops
 from slowstep_probe.trial.process_end import end, without_child_signals
 from slowstep_probe.trial.profiled_steps import ANNOTATION
 from slowstep_probe.trial.profiling import PROFILES_ITSELF, Profiling, warm_up_profiler
@@ -199,6 +200,7 @@ class Trial:
             if self.profiling:
                 self.profiling[0].step_ends()
             if self.looking:
+                self.pass_loops.step_ended()
                 self.profiles_itself |= torch.autograd._profiler_enabled()
             then = self.schedule.step_ended(self.probe.position, self.probe.workers)
             if self.profiling and self.profiling[0].ended and not self.together:  # ranks train on as far as the others
@@ -290,6 +292,8 @@ class Trial:
         tape = self.probe.tape
         self.places = of_waiting(places.stop(tape.phases(), tape.reached), self.worker_stacks.end())
         self.beside = places.beside
+        self.probe.outermost.at_pass = None
+        self.called_again = self.pass_loops.end()
         self.probe.close()
         if self.profiles_itself and not self.together:  # the other ranks have been asked to train on
             self._send(Profiled(record=self._with_looks(no_profile(PROFILES_ITSELF))))
@@ -317,7 +321,7 @@ class Trial:
 
     def _with_looks(self, found: ProfileRecord) -> ProfileRecord:
         """Return the record of a profile with what was seen in the steps before it."""
-        return replace(found, places=self.places, beside=self.beside)
+        return replace(found, places=self.places, beside=self.beside, pass_loops=self.called_again)
 
     def _serve(self) -> None:
         """Answer requests until one asks for steps. Waiting uses no processor time."""
@@ -335,6 +339,8 @@ class Trial:
             if isinstance(request, Profile):
                 weights = partial(own_weights, self.probe)
                 self.looking = (Places(self.probe.tape.last_mark, weights, self.step_hooks.codes), request)
+                self.pass_loops = PassLoops(lambda: self.probe.tape.phase)
+                self.probe.outermost.at_pass = self.pass_loops.called
                 self._begin(TrainBlock(steps=request.looks))
                 self.worker_stacks.begin(self.probe.workers.pids)
                 self.looking[0].begin()

@@ -10,6 +10,7 @@ from slowstep.judgement.operators import PROFILE_ERROR, ProfileShare, places, tr
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.shares import long_steps
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
+from slowstep_probe.profiled import PassLoop
 
 MADE = " itself (where it makes what is trained on, experience or texts, that can be made faster, and not be left out)"
 """What has to be said of a model that is run without training it in the steps, which may be for the steps' own sake."""
@@ -27,7 +28,17 @@ def suspect_wait(facts: RunFacts, phase: str, least: float) -> Suspect:
     made = MADE if phase == "evaluate" and not facts.events_alone.get(phase) else ""
     why = f"it trains nothing{made}{_now_and_then(facts, phase)}"
     share = facts.share_of_job(phase)
-    return Suspect(phase=phase, share=share, why=why, **largest(_within(named, share)))
+    parts, loop = largest(_within(named, share)), _of_single_rows(facts, phase)
+    if loop is not None:
+        why += f"; {loop.where} calls {loop.name} for one row at a time, and one call could take all that are known"
+        parts["mostly"] = f"{loop.where}, {loop.calls:,} calls of {loop.name} in a step"
+    return Suspect(phase=phase, share=share, why=why, **parts)
+
+
+def _of_single_rows(facts: RunFacts, phase: str) -> PassLoop | None:
+    """Return the line that calls a model most often in a phase, each time for a single row; None if none does."""
+    loops = facts.profile.pass_loops if facts.profile else []
+    return next((loop for loop in loops if loop.phase == phase and loop.rows == 1), None)
 
 
 def suspect_between_phases(facts: RunFacts, least: float) -> Suspect | None:

@@ -14,6 +14,7 @@ from slowstep.judgement.suspects.between_passes import (
 )
 from slowstep.judgement.suspects.in_passes import suspect_pass
 from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect
+from slowstep.judgement.suspects.unused_rows import suspect_tables
 
 
 def suspects(facts: RunFacts, minimum: float) -> list[Suspect]:
@@ -30,12 +31,18 @@ def _candidates(facts: RunFacts, minimum: float) -> list[Suspect]:
     """Return each phase that may lose time, as far as there is evidence of a loss in it; largest first."""
     least = minimum / (1 + minimum)
     found = [suspect_wait(facts, phase, least) for phase in TRAINS_NOTHING]
-    found += [suspect_between_phases(facts, least), suspect_hooks(facts, least)]
+    found += [suspect_between_phases(facts, least), _in_optimizer(facts, least)]
     found += [suspect_pass(facts, phase, least) for phase in PASSES]
     slow = skew(facts.blocks, least)
     if slow is not None:
         found = [_of_slow_rank(slow, facts, found)] + [s for s in found if s and s.phase != slow.phase]
     return sorted(filter(None, found), key=lambda s: -s.ratio)
+
+
+def _in_optimizer(facts: RunFacts, least: float) -> Suspect | None:
+    """Return the larger loss in an optimizer's step: hooks, or rows of tables that no step looks up."""
+    found = filter(None, (suspect_hooks(facts, least), suspect_tables(facts, least)))
+    return max(found, key=lambda suspect: suspect.share.mean, default=None)
 
 
 def _of_slow_rank(slow: Skew, facts: RunFacts, found: Sequence[Suspect | None]) -> Suspect:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import ProfileShare
+from slowstep.judgement.operators import ProfileShare, profile_error
 from slowstep.judgement.throughput import speed_up
+from slowstep.records import ProfileRecord
 
 TRAINS_NOTHING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
@@ -23,7 +24,7 @@ NAMED = 0.5
 MOST_NAMED = 3
 """The most places or operators that are named of a suspect."""
 
-LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+)(, \d+)*( and others)? in (?P<function>\S+)")
+LINE = re.compile(r"(?P<file>\S+):(?P<line>\d+)(, \d+)*( and others)? in (?P<function>[^\s,]+)")
 """A place in the code, `train.py:7 in dice`, or several of one function."""
 
 
@@ -50,9 +51,8 @@ class Suspect:
     back_through: str = ""
     """The phase of what it goes back through, such as a loop, if it is the way back through that; else empty."""
     does: str = ""
-    """What is done there, or what a way back goes through: `LOOP`, `MOVING`, `AGAIN` or one of `WRITTEN_OUT`.
-
-    Else empty."""
+    """What is done there, or what a way back goes through: `LOOP`, `MOVING`, `AGAIN`, `IGNORED`, `TABLES` or one of
+    `WRITTEN_OUT`. Else empty."""
     does_at: str = ""
     """The line that does it; for a way back, the line that it goes back through. Its phase if no one line is known."""
     comparable: bool = True
@@ -77,6 +77,13 @@ class Suspect:
     def most(self) -> float:
         """Return the same speed-up at the upper end of the share."""
         return speed_up(self.share.upper)
+
+
+def from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:
+    """Return the interval of a share that a profile of a few steps gives: a part of `within`, and at most that."""
+    by = profile_error(profile)
+    upper = min(known * by, within.upper)
+    return Interval(mean=min(known, upper), lower=min(known / by, upper), upper=upper, p=1.0, n=within.n)
 
 
 def largest(parts: Sequence[ProfileShare]) -> dict[str, Any]:
