@@ -108,6 +108,8 @@ class ProfileRecord:
     again_backward: dict[str, float] = field(default_factory=dict)
     """Seconds of the backward pass, in going back through that a second time, at the line that it goes back through,
     and in taking the same gradient again."""
+    unused: dict[str, float] = field(default_factory=dict)
+    """Seconds of the forward pass, at each line of the user's own, in operators whose results nothing uses."""
     called: dict[str, dict[str, float]] = field(default_factory=dict)
     """The user's own lines of each phase that call some operator most often, with its calls a step; empty where the
     calls were not looked at one by one, as on a device."""

@@ -6,7 +6,7 @@ The names are those of ATen, the library that runs them (`aten::addmm`), and of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slowstep.records import Operator, Place, ProfileRecord
@@ -150,8 +150,17 @@ def memory_moves(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
 
 def computed_again(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     """Return the lines whose operators compute the same again in a pass, or go back through that, largest first."""
-    of = {"forward": profile.again, "backward": profile.again_backward}
-    lines = [ProfileShare(what=line, share=seconds / profile.seconds) for line, seconds in of[phase].items()]
+    return _by_line(profile, {"forward": profile.again, "backward": profile.again_backward}[phase])
+
+
+def unused_results(profile: ProfileRecord) -> list[ProfileShare]:
+    """Return the lines whose operators compute in a forward pass what nothing uses, largest first."""
+    return _by_line(profile, profile.unused)
+
+
+def _by_line(profile: ProfileRecord, taken: Mapping[str, float]) -> list[ProfileShare]:
+    """Return lines with their share of the profiled time, from their seconds, largest first."""
+    lines = [ProfileShare(what=line, share=seconds / profile.seconds) for line, seconds in taken.items()]
     return sorted(lines, key=lambda line: -line.share)
 
 

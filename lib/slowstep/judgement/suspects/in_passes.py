@@ -18,12 +18,12 @@ from slowstep.judgement.operators import (
     looped,
     memory_moves,
     pause,
-    trust,
 )
 from slowstep.judgement.ranks import collectives
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.suspects.lost import lost
-from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
+from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, from_profile, largest
+from slowstep.judgement.suspects.unused_results import what_nothing_uses
 from slowstep.records import ProfileRecord
 from slowstep.text.numbers import percentage
 from slowstep_probe.measured import WHERE_RANKS_WAIT
@@ -74,7 +74,7 @@ def _by_operators(facts: RunFacts, profile: ProfileRecord, phase: str, least: fl
         return
     yield Suspect(
         phase=phase,
-        share=excess if known >= excess.lower else _from_profile(known, excess, profile),
+        share=excess if known >= excess.lower else from_profile(known, excess, profile),
         why=f"it takes longer than its FLOPs beside those of the {_other(phase)} pass explain",
         **largest(named),
     )
@@ -87,7 +87,7 @@ def _waiting(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) 
     known = max(0.0, pause(profile, phase) - waits)
     parts = [part for part in _beside_arithmetic(profile, phase, least) if part.what.startswith("Python")]
     if known >= least and parts:
-        share = _from_profile(known, facts.shares[phase], profile)
+        share = from_profile(known, facts.shares[phase], profile)
         why = "no operator runs there for milliseconds"
         yield Suspect(phase=phase, share=share, why=why, **largest(parts), comparable=False)
 
@@ -98,7 +98,7 @@ def _looping(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) 
     if loop is None or loop.share < least:
         return
     of, whole = profile.loops[phase].of, loop_without_gradients(profile, phase)
-    share, kept = _from_profile(loop.share, facts.shares[phase], profile), ""
+    share, kept = from_profile(loop.share, facts.shares[phase], profile), ""
     if whole > share.upper:
         share = replace(share, upper=min(whole, facts.shares[phase].upper))
         kept = f" ({percentage(whole)} in all; no gradient goes through it, so what it makes of data alone can be kept)"
@@ -129,7 +129,7 @@ def _moving(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -
     usual = f"beyond the {percentage(USUALLY)} of a usual model"
     yield Suspect(
         phase=phase,
-        share=_from_profile(taken - USUALLY, facts.shares[phase], profile),
+        share=from_profile(taken - USUALLY, facts.shares[phase], profile),
         why=f"operators only copy, fill or arrange memory there{_at(lines) if is_first else ''}, {usual}",
         **largest([part for part in parts if part.share >= NAMED * least]),
         comparable=False,
@@ -146,7 +146,7 @@ def _through_earlier_steps(facts: RunFacts, profile: ProfileRecord, phase: str, 
         return
     yield Suspect(
         phase=phase,
-        share=_from_profile(known, facts.shares[phase], profile),
+        share=from_profile(known, facts.shares[phase], profile),
         why="it goes back through what earlier steps computed, too: a state or a loss that is kept without detach()",
         **largest([ProfileShare(what="going back through earlier steps", share=known)]),
         comparable=False,
@@ -165,7 +165,7 @@ def _again(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) ->
     back = "it goes back once more through what the step has computed before, or takes the same gradient again"
     yield Suspect(
         phase=phase,
-        share=_from_profile(known, facts.shares[phase], profile),
+        share=from_profile(known, facts.shares[phase], profile),
         why=forth if is_first else back,
         **largest(named),
         comparable=False,
@@ -186,7 +186,7 @@ def _written_out(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
         first, is_first = PASSES[0], phase == PASSES[0]
         lines = lines_of_written_out(profile, what, first)
         consists = f"{consists}{_at(lines)}" if is_first else "going back through that"
-        share = _from_profile(taken, facts.shares[phase], profile)
+        share = from_profile(taken, facts.shares[phase], profile)
         yield Suspect(
             phase=phase,
             share=share,
@@ -209,7 +209,10 @@ def _line_or(phase: str, lines: Sequence[str]) -> str:
     return lines[0] if len(lines) == 1 else phase
 
 
-KINDS = (_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _again, _written_out)
+KINDS = (
+    *(_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _again, _written_out),
+    what_nothing_uses,
+)
 """What yields the suspects of each kind, from the facts, their profile, a pass, and the least share that matters."""
 
 
@@ -219,13 +222,6 @@ def _beside_arithmetic(profile: ProfileRecord, phase: str, least: float) -> list
 
 def _other(phase: str) -> str:
     return PASSES[1 - PASSES.index(phase)]
-
-
-def _from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:
-    """Return the interval of a share that a profile of a few steps gives: a part of `within`, and at most that."""
-    by = trust(profile)
-    upper = min(known * by, within.upper)
-    return Interval(mean=min(known, upper), lower=min(known / by, upper), upper=upper, p=1.0, n=within.n)
 
 
 def _beyond_flops(facts: RunFacts, phase: str) -> Interval | None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import ProfileShare
+from slowstep.judgement.operators import ProfileShare, trust
 from slowstep.judgement.throughput import speed_up
+from slowstep.records import ProfileRecord
 
 TRAINS_NOTHING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
@@ -77,6 +78,13 @@ class Suspect:
     def most(self) -> float:
         """Return the same speed-up at the upper end of the share."""
         return speed_up(self.share.upper)
+
+
+def from_profile(known: float, within: Interval, profile: ProfileRecord) -> Interval:
+    """Return the interval of a share that a profile of a few steps gives: a part of `within`, and at most that."""
+    by = trust(profile)
+    upper = min(known * by, within.upper)
+    return Interval(mean=min(known, upper), lower=min(known / by, upper), upper=upper, p=1.0, n=within.n)
 
 
 def largest(parts: Sequence[ProfileShare]) -> dict[str, Any]:
