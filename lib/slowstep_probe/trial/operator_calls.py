@@ -186,6 +186,8 @@ class OperatorCalls(TorchDispatchMode):
             return tuple(map(self._number, value))
         if isinstance(value, Mapping):
             return tuple((name, self._number(one)) for name, one in value.items())
+        if isinstance(value, torch.UntypedStorage):  # its text names each of its bytes
+            return next(self._new)
         return type(value).__name__, str(value)
 
     def _number_at(self, tensor: torch.Tensor) -> int:
