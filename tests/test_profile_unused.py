@@ -113,7 +113,7 @@ def test_results_that_nothing_uses_are_told_with_their_line(
 
     assert [line.rpartition(" ")[2] for line in unused] == [way.__name__] * len(unused)
     assert unused
-    assert all(seconds > 0 for seconds in unused.values())
+    assert all(0 < share < 1 for share in unused.values())
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_layers_of_torch_use_nearly_all_that_they_compute(layers: nn.Module, tmp
 
     record = profiled(Computes(way), torch.rand(60, 40), tmp_path)
 
-    assert sum(record.unused.values()) < 0.02 * record.seconds
+    assert sum(record.unused.values()) < 0.1

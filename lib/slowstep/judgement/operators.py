@@ -6,7 +6,7 @@ The names are those of ATen, the library that runs them (`aten::addmm`), and of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowstep.records import Operator, Place, ProfileRecord
@@ -150,17 +150,14 @@ def memory_moves(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
 
 def computed_again(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     """Return the lines whose operators compute the same again in a pass, or go back through that, largest first."""
-    return _by_line(profile, {"forward": profile.again, "backward": profile.again_backward}[phase])
+    of = {"forward": profile.again, "backward": profile.again_backward}
+    lines = [ProfileShare(what=line, share=seconds / profile.seconds) for line, seconds in of[phase].items()]
+    return sorted(lines, key=lambda line: -line.share)
 
 
-def unused_results(profile: ProfileRecord) -> list[ProfileShare]:
-    """Return the lines whose operators compute in a forward pass what nothing uses, largest first."""
-    return _by_line(profile, profile.unused)
-
-
-def _by_line(profile: ProfileRecord, taken: Mapping[str, float]) -> list[ProfileShare]:
-    """Return lines with their share of the profiled time, from their seconds, largest first."""
-    lines = [ProfileShare(what=line, share=seconds / profile.seconds) for line, seconds in taken.items()]
+def unused_results(profile: ProfileRecord, forward: float) -> list[ProfileShare]:
+    """Return the lines that compute what nothing uses, largest first. Forward passes take the share `forward`."""
+    lines = [ProfileShare(what=line, share=forward * part) for line, part in profile.unused.items()]
     return sorted(lines, key=lambda line: -line.share)
 
 

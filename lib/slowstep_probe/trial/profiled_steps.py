@@ -97,7 +97,7 @@ class ProfiledSteps:
             moves=moves(self._host_events, self._part, steps, self._own, TOP),
             again=self._computed_again("forward"),
             again_backward=self._computed_again("backward"),
-            unused={line: steps * taken for line, taken in self.calls_of_operators.results.unused().items()},
+            unused=self.calls_of_operators.results.unused(),
             called=self.calls_of_operators.called(TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,

@@ -27,7 +27,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from slowstep_probe.patches import Patches
-from slowstep_probe.trial.operator_kinds import changed_by, tensors
+from slowstep_probe.trial.operator_kinds import changed_by, leaves, tensors
 from slowstep_probe.trial.stacks import OwnLine, line_without
 
 MAKES, AROUND = "forward", "other"
@@ -52,7 +52,9 @@ class _Call:
     lines: tuple[OwnLine, ...]
     """The lines of the user's own code that it was called from, from the innermost outwards."""
     seconds: float
-    """The seconds that it took; 0 where it may not be told."""
+    """The seconds that it took, if it belongs to a forward pass; else 0."""
+    told: bool
+    """True if it is one that may be told."""
 
 
 class Results:
@@ -106,9 +108,10 @@ class Results:
         There are no `lines` where it may not be told, such as those of a view.
         """
         call, reads, written = len(self._calls), tensors(given), [*tensors(result), *changed_by(operator, *given)]
-        told = seconds if phase == MAKES and nodes and lines else 0.0
-        writers = (self._written.get(memory) for memory in map(_memory, reads))
-        self._calls.append(_Call(self._step, tuple({one[1] for one in writers if one}), nodes, lines, told))
+        taken, told = seconds if phase == MAKES else 0.0, bool(phase == MAKES and nodes and lines)
+        storages = [one._cdata for one in leaves(given) if isinstance(one, torch.UntypedStorage)]
+        writers = (self._written.get(memory) for memory in [*map(_memory, reads), *storages])
+        self._calls.append(_Call(self._step, tuple({one[1] for one in writers if one}), nodes, lines, taken, told))
         if phase not in (MAKES, AROUND) or not written or any(type(one) not in PLAIN for one in (*reads, *written)):
             self._used.add(call)
         for tensor in written:
@@ -122,16 +125,17 @@ class Results:
             self._used.add(known[1])
 
     def unused(self) -> dict[str, float]:
-        """Return the seconds of a forward pass, a step, at each line that computes what nothing uses.
+        """Return the share of the forward passes of a step, 0 to 1, at each line that computes what nothing uses.
 
-        A step is known once a further one has ended. Of those that are, it is the one that has the fewest seconds.
+        A step is known once a further one has ended. Of those that are, it is the one with the smallest share.
         """
         steps = [Counter[str]() for _ in range(self._step - 1 if self.begun == len(self._calls) else 0)]
-        for number, taken in enumerate(steps):
+        for number, shares in enumerate(steps):
             calls = [(n in self._all_used, call) for n, call in enumerate(self._calls) if call.step == number]
             needed = {line for is_used, call in calls if is_used for line in call.lines}
-            for call in (call for is_used, call in calls if call.seconds and not is_used):
-                taken[line_without(call.lines, needed).in_words()] += call.seconds
+            whole = sum(call.seconds for _, call in calls)
+            for call in (call for is_used, call in calls if call.told and not is_used):
+                shares[line_without(call.lines, needed).in_words()] += call.seconds / whole
         return dict(min(steps, key=Counter.total, default={}))
 
     @cached_property

@@ -15,7 +15,8 @@ def what_nothing_uses(facts: RunFacts, profile: ProfileRecord, phase: str, least
 
     What threads beside the training read is not seen.
     """
-    lines = unused_results(profile) if phase == PASSES[0] and not profile.beside else []
+    is_seen = phase == PASSES[0] and not profile.beside
+    lines = unused_results(profile, facts.shares[phase].mean) if is_seen else []
     known = sum(line.share for line in lines)
     if known < least:
         return
