@@ -798,6 +798,20 @@ def test_what_is_computed_again_is_lost_as_far_as_that_is_certain() -> None:
     assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=little), MINIMUM)
 
 
+def test_what_nothing_uses_is_lost_in_the_forward_pass() -> None:
+    """No gradient goes back through it, so it costs there alone."""
+    line = "net.py:28 in forward"
+    known = replace(profiled(places={"forward": {line: 0.4}}), unused={line: 0.6})
+    (found,) = suspects(facts(HEALTHY | {"forward": 0.5}, profile=known), MINIMUM)
+    (cause,) = causes([], [found], MINIMUM)
+
+    assert (found.phase, found.share.mean, found.share.lower) == ("forward", pytest.approx(0.3), pytest.approx(0.2))
+    assert f"{line} 30 %" in cause.headline
+    assert "nothing uses a part of what is computed there" in cause.text
+    for other in (replace(known, unused={line: 0.08}), replace(known, beside={"writer.py in run": 0.1})):
+        assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=other), MINIMUM)
+
+
 def test_a_loss_that_backward_passes_go_back_through_is_no_lost_time() -> None:
     """A program makes it between the phases, where a metric trains nothing."""
     known = profiled(places={"other": {"fit.py:32 in closure": 0.15}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -147,6 +148,22 @@ def test_what_is_computed_again_is_told_with_its_line(
     own = {line: seconds for line, seconds in record.again.items() if line.endswith(f" in {function}")}
     assert bool(own) is bool(there)
     assert all(0 < seconds for seconds in own.values())
+
+
+def copied(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Each step copies all weights, as averages of weights do."""
+    return x if copy.deepcopy(layer.state_dict()) else layer(x)
+
+
+def test_no_text_is_made_of_what_operators_are_given_as_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A text of the bytes of a large weight takes seconds, and a copy of a model sets each of its weights so."""
+    shown = list[torch.UntypedStorage]()
+    text = torch.UntypedStorage.__str__
+    monkeypatch.setattr(torch.UntypedStorage, "__str__", lambda memory: (shown.append(memory), text(memory))[1])
+    record = profiled(Computes(copied), torch.rand(60, 60), tmp_path)
+
+    assert any(line.endswith(" in copied") for line in record.called["forward"])
+    assert not shown
 
 
 def pair_by_pair(x: torch.Tensor) -> torch.Tensor:

@@ -159,16 +159,22 @@ def computed_again(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     return sorted(lines, key=lambda line: -line.share)
 
 
-def unused(profile: ProfileRecord, lines: Sequence[Unused], *phases: str) -> list[ProfileShare]:
+def unused_rows(profile: ProfileRecord, lines: Sequence[Unused], *phases: str) -> list[ProfileShare]:
     """Return lines with the share of the time that their unused rows take in some phases, largest first."""
     seconds = {one.where: sum(one.seconds.get(phase, 0.0) for phase in phases) for one in lines}
     found = [ProfileShare(what=line, share=taken / profile.seconds) for line, taken in seconds.items() if taken > 0]
     return sorted(found, key=lambda line: -line.share)
 
 
-def used(lines: Sequence[Unused]) -> float:
+def share_used(lines: Sequence[Unused]) -> float:
     """Return the share of rows, 0 to 1, that are used, over the line whose unused rows take most time."""
     return 1.0 - max(lines, key=lambda one: sum(one.seconds.values())).share
+
+
+def unused_results(profile: ProfileRecord, forward: float) -> list[ProfileShare]:
+    """Return the lines that compute what nothing uses, largest first. Forward passes take the share `forward`."""
+    lines = [ProfileShare(what=line, share=forward * part) for line, part in profile.unused.items()]
+    return sorted(lines, key=lambda line: -line.share)
 
 
 def lines_of_moves(profile: ProfileRecord, phase: str) -> list[str]:

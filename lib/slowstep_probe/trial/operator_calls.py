@@ -19,13 +19,11 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -34,7 +32,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from slowstep_probe.looks import looking
 from slowstep_probe.own_time import time
 from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
-from slowstep_probe.trial.stacks import OwnLine, own_lines
+from slowstep_probe.trial.operator_kinds import kind_of, leaves
+from slowstep_probe.trial.stacks import OwnLine, line_without, own_lines
+from slowstep_probe.trial.unused_results import Results
 from slowstep_probe.trial.unused_rows import UnusedRows
 
 PASSES = "forward", "backward"
@@ -42,21 +42,6 @@ PASSES = "forward", "backward"
 
 BYTES = 2**24
 """The most bytes of a tensor that are read to know it by its values. A larger one is known by its place in memory."""
-
-STORED_SMALL = re.compile(r"quant|_to_copy")
-"""What makes numbers of others that take less memory, or are of another type: mixed precision and weights of 4 bits
-consist of it, and computing it again is what they are for."""
-
-
-class Kind(NamedTuple):
-    """What an operator does to the values that it is given."""
-
-    draws: bool
-    """True if it gives random numbers."""
-    changes: tuple[str | int, ...]
-    """The arguments that it changes in their place, by position or by name."""
-    counts: bool
-    """True if giving the same again would be lost time. Views of a tensor take none."""
 
 
 class OperatorCalls(TorchDispatchMode):
@@ -77,6 +62,8 @@ class OperatorCalls(TorchDispatchMode):
         self._done = set[int]()
         """What was computed, by the numbers of operators with what they were given."""
         self._taken = [{phase: Counter[str]() for phase in PASSES} for _ in range(VALUES_COUNTED)]
+        self.results = Results()
+        """What operators have made, and what uses it."""
         self._calls = Counter[tuple[str, OwnLine, str]]()
         """The calls of each operator outside of backward passes, by the phase, the line of the user's own, and its
         name."""
@@ -89,6 +76,7 @@ class OperatorCalls(TorchDispatchMode):
         """Begin to look, in the thread that trains."""
         self.looks = True
         self._begin_step()
+        self.results.begin()
         self.__enter__()
 
     def _begin_step(self) -> None:
@@ -109,6 +97,7 @@ class OperatorCalls(TorchDispatchMode):
                 taken["backward"][self._told(lines)] += seconds
             self.rows.step_ends()
         self._step += 1
+        self.results.step_ends()
         self._begin_step()
         return self._step < VALUES_KNOWN + VALUES_COUNTED
 
@@ -116,6 +105,7 @@ class OperatorCalls(TorchDispatchMode):
         """Look no more. Where the program has entered a mode of its own since, this one stays, and does nothing."""
         if self.looks:
             self.looks = False
+            self.results.end()
             self._known, self._held = {}, {}
             if _get_current_dispatch_mode() is self:
                 self.__exit__(None, None, None)
@@ -140,6 +130,7 @@ class OperatorCalls(TorchDispatchMode):
         kwargs = kwargs or {}
         if not self.looks or os.getpid() != self._process:
             return func(*args, **kwargs)
+        self.results.begun += 1
         call = self._before(func, args, kwargs)
         began = time.perf_counter()
         result = func(*args, **kwargs)
@@ -148,7 +139,7 @@ class OperatorCalls(TorchDispatchMode):
 
     def _number_of_call(self, func: Any, args: Any, kwargs: Any) -> int | None:
         """Return the number of what an operator computes; None if that never comes again."""
-        generators = (one for one in _leaves((args, kwargs)) if isinstance(one, torch.Generator))
+        generators = (one for one in leaves((args, kwargs)) if isinstance(one, torch.Generator))
         if kind_of(func).draws or next(generators, None) is not None:
             return None
         return hash((func.name(), self._number((args, kwargs))))
@@ -157,16 +148,17 @@ class OperatorCalls(TorchDispatchMode):
         kind = kind_of(func)
         for number, at in enumerate(kind.changes):
             changed = kwargs.get(at) if isinstance(at, str) else args[at] if at < len(args) else None
-            for tensor in (one for one in _leaves(changed) if isinstance(one, torch.Tensor)):
+            for tensor in (one for one in leaves(changed) if isinstance(one, torch.Tensor)):
                 self._give(tensor, next(self._new) if call is None else hash((call, "changed", number)), anew=True)
-        for number, tensor in enumerate(one for one in _leaves(result) if isinstance(one, torch.Tensor)):
+        for number, tensor in enumerate(one for one in leaves(result) if isinstance(one, torch.Tensor)):
             self._give(tensor, next(self._new) if call is None else hash((call, number)))
         phase = self._phase()
-        counts = kind.counts and any(isinstance(one, torch.Tensor) for one in _leaves((args, kwargs)))
+        counts = kind.counts and any(isinstance(one, torch.Tensor) for one in leaves((args, kwargs)))
         if phase == "backward":
             self._nodes.goes_back(call, counts, seconds)
             self.rows.went_back(func, (args, kwargs), result, self._nodes.through, seconds)
-            self._nodes.made(call)
+            nodes = self._nodes.made(call)
+            self.results.went_back(func, (args, kwargs), result, nodes)
             return
         every = own_lines(sys._getframe())
         line = every[0].in_words() if every else ""
@@ -174,7 +166,8 @@ class OperatorCalls(TorchDispatchMode):
         self._calls.update((phase, line, func.name()) for line in every[:1])
         lines = every if counts else ()
         again = bool(lines) and call in self._done
-        self._nodes.made(call, lines if again else ())
+        nodes = self._nodes.made(call, lines if again else ())
+        self.results.computed(func, (args, kwargs), result, nodes, phase, lines, seconds)
         if not again:
             self._needed.update(lines)
         elif phase == "forward":
@@ -183,12 +176,11 @@ class OperatorCalls(TorchDispatchMode):
             self._done.add(call)
 
     def _told(self, lines: tuple[OwnLine, ...]) -> str:
-        """Return the line to tell of those that a stack stood at: the innermost one without which all goes on.
+        """Return the line to tell of those that a stack stood at.
 
-        A network that runs twice on the same values is needed once, and the line that runs it again is not. Where each
-        line is needed, such as in a loop, it is the innermost one.
+        A network that runs twice on the same values is needed once, and the line that runs it again is not.
         """
-        return next((line for line in lines if line not in self._needed), lines[0]).in_words()
+        return line_without(lines, self._needed).in_words()
 
     def _number(self, value: Any) -> Hashable:
         """Return what is equal for equal values: of an argument, and of all in it."""
@@ -201,6 +193,8 @@ class OperatorCalls(TorchDispatchMode):
             return tuple(map(self._number, value))
         if isinstance(value, Mapping):
             return tuple((name, self._number(one)) for name, one in value.items())
+        if isinstance(value, torch.UntypedStorage):  # its text names each of its bytes
+            return next(self._new)
         return type(value).__name__, str(value)
 
     def _number_at(self, tensor: torch.Tensor) -> int:
@@ -269,14 +263,15 @@ class _Nodes:
         self._taken = set[int]()
         """The calls of backward passes."""
 
-    def made(self, call: int | None, lines: tuple[OwnLine, ...] = ()) -> None:
-        """Note the nodes that were made for a call, and its lines where it computes the same again."""
-        made = _next_node()
+    def made(self, call: int | None, lines: tuple[OwnLine, ...] = ()) -> range:
+        """Note and return the nodes that were made for a call, and note its lines if it computes the same again."""
+        made = range(self._next, _next_node())
         if call is not None:
-            self._calls.update(dict.fromkeys(range(self._next, made), call))
+            self._calls.update(dict.fromkeys(made, call))
             if lines:
                 self._lines[call] = lines
-        self._next = made
+        self._next = made.stop
+        return made
 
     @property
     def through(self) -> int | None:
@@ -319,23 +314,6 @@ def _next_node() -> int:
     return int(torch._C._autograd._get_sequence_nr())
 
 
-@cache
-def kind_of(operator: Any) -> Kind:
-    """Return what an operator does to the values that it is given."""
-    schema = operator._schema
-    changed = [
-        argument.name if argument.kwarg_only else at
-        for at, argument in enumerate(schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    views = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
-    return Kind(
-        draws=torch.Tag.nondeterministic_seeded in operator.tags,
-        changes=tuple(changed),
-        counts=not views and not STORED_SMALL.search(operator.name()),
-    )
-
-
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return the tensors with memory of their own that a tensor consists of: itself, or the parts of a sparse one.
 
@@ -348,15 +326,3 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     if tensor.layout is torch.sparse_csr:
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     return []
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield all values within lists and mappings."""
-    if isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _leaves(one)
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _leaves(one)
-    else:
-        yield value

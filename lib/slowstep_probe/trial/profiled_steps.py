@@ -99,6 +99,7 @@ class ProfiledSteps:
             again_backward=self._computed_again("backward"),
             ignored=self._of_all_steps(self.calls_of_operators.rows.ignored),
             tables=self._of_all_steps(self.calls_of_operators.rows.tables),
+            unused=self.calls_of_operators.results.unused(),
             called=self.calls_of_operators.called(TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,

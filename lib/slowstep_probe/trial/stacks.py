@@ -106,6 +106,14 @@ def own_lines(frame: FrameType | None) -> tuple[OwnLine, ...]:
     return tuple(found)
 
 
+def line_without(lines: Sequence[OwnLine], needed: Collection[OwnLine]) -> OwnLine:
+    """Return the innermost of the lines that a stack stands at without which all that is `needed` goes on.
+
+    Where each line is needed, such as in a loop, it is the innermost one.
+    """
+    return next((line for line in lines if line not in needed), lines[0])
+
+
 def _line_at(frame: FrameType) -> OwnLine:
     return OwnLine(frame.f_code.co_filename, line_of(frame), _function(frame))
 

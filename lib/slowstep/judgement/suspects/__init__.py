@@ -14,7 +14,8 @@ They are suspected only with evidence of what they consist of: lines of code, op
   the products, or stretches without any operator, account for it. Without FLOPs, what computes nothing counts:
   stretches without any operator, loops of the user's own that call operators one by one, and operators that only copy,
   fill or arrange memory, beyond what every model has of them. So does what one operator spares: attention, or a
-  product of matrices, that is written out, and so does what is computed again from the same values.
+  product of matrices, that is written out, and so does what is computed again from the same values, or what nothing
+  uses.
 
 A change explains such time if the time is gone in the change's own blocks. Time that no supported change takes away
 stays "unexplained"; it is never blamed on a factor that happens to be listed.

@@ -23,6 +23,7 @@ from slowstep.judgement.ranks import collectives
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.suspects.lost import lost
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, from_profile, largest
+from slowstep.judgement.suspects.unused_results import what_nothing_uses
 from slowstep.judgement.suspects.unused_rows import dense_gradients, ignored_rows
 from slowstep.records import ProfileRecord
 from slowstep.text.numbers import percentage
@@ -211,7 +212,7 @@ def _line_or(phase: str, lines: Sequence[str]) -> str:
 
 KINDS = (
     *(_by_operators, _waiting, _looping, _moving, _through_earlier_steps, _again, _written_out),
-    *(ignored_rows, dense_gradients),
+    *(ignored_rows, dense_gradients, what_nothing_uses),
 )
 """What yields the suspects of each kind, from the facts, their profile, a pass, and the least share that matters."""
 

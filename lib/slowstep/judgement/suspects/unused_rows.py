@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from slowstep.judgement.operators import unused, used
+from slowstep.judgement.operators import share_used, unused_rows
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.shares import together
 from slowstep.judgement.suspects.between_passes import beside_lost
@@ -27,14 +27,14 @@ def ignored_rows(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
     """
     first, is_first = PASSES[0], phase == PASSES[0]
     phases = (phase, "other") if is_first else (phase,)
-    lines, within = unused(profile, profile.ignored, *phases), facts.shares[phase]
-    if is_first and unused(profile, profile.ignored, "other"):
+    lines, within = unused_rows(profile, profile.ignored, *phases), facts.shares[phase]
+    if is_first and unused_rows(profile, profile.ignored, "other"):
         within = together(within, facts.shares["other"])
     known = sum(line.share for line in lines)
     if known < least:
         return
     forth = (
-        f"of the rows that are computed there the loss uses {percentage(used(profile.ignored))}; it ignores the others "
+        f"of the rows that are computed there the loss uses {percentage(share_used(profile.ignored))}; it ignores the others "
         "(by their labels, a mask or an index), and they need not be computed"
     )
     yield Suspect(
@@ -51,7 +51,7 @@ def ignored_rows(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
 
 def dense_gradients(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
     """Yield the suspect of a pass that makes gradients as large as tables of which a step looks up some rows."""
-    lines = unused(profile, profile.tables, phase)
+    lines = unused_rows(profile, profile.tables, phase)
     if sum(line.share for line in lines) >= least:
         yield _of_tables(facts, profile, phase)
 
@@ -66,9 +66,9 @@ def suspect_tables(facts: RunFacts, least: float) -> Suspect | None:
 
 
 def _of_tables(facts: RunFacts, profile: ProfileRecord, phase: str) -> Suspect:
-    lines = unused(profile, profile.tables, phase)
+    lines = unused_rows(profile, profile.tables, phase)
     share = from_profile(sum(line.share for line in lines), facts.shares[phase], profile)
-    rows = percentage(used(profile.tables))
+    rows = percentage(share_used(profile.tables))
     return Suspect(
         phase=phase,
         share=share,

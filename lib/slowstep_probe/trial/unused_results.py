@@ -1,0 +1,156 @@
+"""Results that nothing uses, and the operators of a forward pass that compute them.
+
+A model may compute more than its training needs: heads of tasks that a batch does not have, a loss of a library's
+beside the program's own, an output that no loss takes. No gradient goes back through these, so they cost in the forward
+pass alone.
+
+A result is used if one of these holds:
+
+- a backward pass goes through a node that its operator made;
+- an operator reads it whose own result is used, or that runs outside of forward passes and the loop around them;
+- it is read back to Python (`item`, `tolist`, `numpy`);
+- its memory is still held when all steps have been looked at, which is at least one step later.
+
+Only operators that made nodes can be told: what makes none may be read in ways that no look at operators sees, by a
+library in C, say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from slowstep_probe.patches import Patches
+from slowstep_probe.trial.operator_kinds import changed_by, leaves, tensors
+from slowstep_probe.trial.stacks import OwnLine, line_without
+
+MAKES, AROUND = "forward", "other"
+"""The phases in which a result may be made that nothing uses: in a forward pass, which is told, or around it."""
+
+READ_BY = ("numpy", "tolist", "data_ptr", "__dlpack__", "__reduce_ex__")
+"""The methods of a tensor that hand its numbers to what is no operator. What `item` gives comes from one."""
+
+PLAIN = torch.Tensor, torch.nn.Parameter
+"""The classes of tensors whose memory is their own. What is made of others is taken to be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of an operator, known by its place in the order of all calls."""
+
+    step: int
+    reads: tuple[int, ...]
+    """The calls that wrote what it was given."""
+    nodes: range
+    """The nodes of autograd that were made for it, by number."""
+    lines: tuple[OwnLine, ...]
+    """The lines of the user's own code that it was called from, from the innermost outwards."""
+    seconds: float
+    """The seconds that it took, if it belongs to a forward pass; else 0."""
+    told: bool
+    """True if it is one that may be told."""
+
+
+class Results:
+    """The results of all operators, from `begin` to `end`, and what uses them."""
+
+    def __init__(self) -> None:
+        self._step, self._calls = 0, list[_Call]()
+        self._written: dict[int, tuple[StorageWeakRef, int]] = {}
+        """Each piece of memory that a call has written to, with the last one that did. As long as it is held weakly, no
+        other one gets its address."""
+        self._used, self._gone = set[int](), set[int]()
+        """The calls whose results are known to be used, and the nodes that backward passes went through."""
+        self.begun = 0
+        """The calls that were begun. One that could not be noted may have read anything."""
+        self._patches = Patches()
+
+    def begin(self) -> None:
+        """Note from now on what is read back to Python."""
+        for name in READ_BY:
+            self._patches.look(torch.Tensor, name, lambda _, tensor, *args, **kwargs: self._is_read(tensor))
+
+    def end(self) -> None:
+        """Note no more. The memory that is held now is what the program keeps."""
+        self._patches.remove()
+        self._used |= {call for memory, call in self._written.values() if not memory.expired()}
+        self._written = {}
+
+    def step_ends(self) -> None:
+        """Note that a step has ended."""
+        self._step += 1
+
+    def went_back(self, operator: Any, given: Any, result: Any, nodes: range) -> None:
+        """Note an operator that a backward pass has called, and the node that the pass is at."""
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            self._gone.add(node._sequence_nr())
+        self.computed(operator, given, result, nodes, "backward", (), 0.0)
+
+    def computed(
+        self,
+        operator: Any,
+        given: tuple[Any, Mapping[str, Any]],
+        result: Any,
+        nodes: range,
+        phase: str,
+        lines: tuple[OwnLine, ...],
+        seconds: float,
+    ) -> None:
+        """Note an operator that was called with the arguments `given`, and the nodes that were made for it.
+
+        There are no `lines` where it may not be told, such as those of a view.
+        """
+        call, reads, written = len(self._calls), tensors(given), [*tensors(result), *changed_by(operator, *given)]
+        taken, told = seconds if phase == MAKES else 0.0, bool(phase == MAKES and nodes and lines)
+        storages = [one._cdata for one in leaves(given) if isinstance(one, torch.UntypedStorage)]
+        writers = (self._written.get(memory) for memory in [*map(_memory, reads), *storages])
+        self._calls.append(_Call(self._step, tuple({one[1] for one in writers if one}), nodes, lines, taken, told))
+        if phase not in (MAKES, AROUND) or not written or any(type(one) not in PLAIN for one in (*reads, *written)):
+            self._used.add(call)
+        for tensor in written:
+            if (memory := _memory(tensor)) is not None:
+                known = self._written.get(memory)
+                self._written[memory] = (known[0] if known else StorageWeakRef(tensor.untyped_storage()), call)
+
+    def _is_read(self, tensor: torch.Tensor) -> None:
+        known = self._written.get(_memory(tensor) or 0)
+        if known:
+            self._used.add(known[1])
+
+    def unused(self) -> dict[str, float]:
+        """Return the share of the forward passes of a step, 0 to 1, at each line that computes what nothing uses.
+
+        A step is known once a further one has ended. Of those that are, it is the one with the smallest share.
+        """
+        steps = [Counter[str]() for _ in range(self._step - 1 if self.begun == len(self._calls) else 0)]
+        for number, shares in enumerate(steps):
+            calls = [(n in self._all_used, call) for n, call in enumerate(self._calls) if call.step == number]
+            needed = {line for is_used, call in calls if is_used for line in call.lines}
+            whole = sum(call.seconds for _, call in calls)
+            for call in (call for is_used, call in calls if call.told and not is_used):
+                shares[line_without(call.lines, needed).in_words()] += call.seconds / whole
+        return dict(min(steps, key=Counter.total, default={}))
+
+    @cached_property
+    def _all_used(self) -> set[int]:
+        """Return the calls whose results are used, those among them that are read by others of these."""
+        gone = (n for n, call in enumerate(self._calls) if not self._gone.isdisjoint(call.nodes))
+        found, open_ones = set[int](), [*self._used, *gone]
+        while open_ones:
+            call = open_ones.pop()
+            if call not in found:
+                found.add(call)
+                open_ones += self._calls[call].reads
+        return found
+
+
+def _memory(tensor: torch.Tensor) -> int | None:
+    """Return what a tensor's memory is known by; None if it has none of its own."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else None
