@@ -19,6 +19,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from diagnosis import Interrupted, run_interrupted
 from forked_surveys import forked
+from shared_interpreters import shared_interpreters
 from slowstep.cli.main import main
 from slowstep.command.resolve import resolve
 from slowstep.environment.imports import without_address_grammar
@@ -114,6 +115,13 @@ def no_look_fails() -> Iterator[None]:
     looks.FAILED.clear()
     yield
     assert looks.FAILED == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def trials_share_interpreters() -> Iterator[None]:
+    """Trials of commands are forked from a few interpreters, and not each command's from its own."""
+    with shared_interpreters():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 from unittest import mock
 
+from shared_interpreters import TRAINERS
 from slowstep.launch import surveyed_process
 from slowstep.launch.fresh_start import FreshStart
 from slowstep.launch.of_command import OFFLINE
@@ -44,15 +45,16 @@ class Forked(FreshStart):
     def fork(self, order: Order, connection: Wire, report: Wire) -> int:
         """Start the guard, and return its number."""
         (python, *options, _, _), given, env = order.arguments
-        interpreter = warm(of_the_kit(PRELOADED, os.environ | OFFLINE))
+        about = of_the_kit(PRELOADED + imports_of(given), os.environ | OFFLINE)
         if (
             self.lines
             or len(options)
             or not os.path.samefile(python, sys.executable)
-            or settled(env) != settled(dict(interpreter.about.env))
+            or settled(env) != settled(dict(about.env))
         ):
             return super().fork(order, connection, report)
-        self.interpreter, self.guards = interpreter, interpreter.guards
+        self.interpreter = interpreter = warm(about)
+        self.guards = interpreter.guards
         printed = f"/proc/{os.getpid()}/fd/{self.printed.fileno()}"
         here = str(Path(__file__).parent)
         own = replace(order, target=f"{__name__}:run", arguments=[given, env, printed], path=[here])
@@ -61,6 +63,14 @@ class Forked(FreshStart):
     def end_orphans(self, guard: int) -> None:
         """End what is left of the guard, if it was killed."""
         (self.interpreter.end_orphans if self.interpreter else super().end_orphans)(guard)
+
+
+def imports_of(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a program imports that takes longer than PyTorch, by its text."""
+    program = Path(given["folder"], given["arguments"][0])
+    with contextlib.suppress(OSError):
+        return TRAINERS if "transformers" in program.read_text(encoding="utf-8") else ()
+    return ()
 
 
 def settled(env: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +41,12 @@ pytestmark = pytest.mark.trials
 
 @pytest.fixture(scope="module")
 def surveyed(seen: Callable[..., SurveyRecord], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Settings]:
-    """Returns the settings of a command's investigation.
-
-    Trials of programs that import the same packages are forked from one interpreter: to import torch takes seconds.
-    """
-    outputs, known, imported = tmp_path_factory.mktemp("outputs"), {}, {}
+    """Returns the settings of a command's investigation."""
+    outputs, known = tmp_path_factory.mktemp("outputs"), {}
 
     def settings(*arguments: str) -> Settings:
         if arguments not in known:
-            record = seen(*arguments)
-            own = record.training["modules"]
-            modules = imported.setdefault(frozenset(name.partition(".")[0] for name in own), own)
-            record = replace(record, training=record.training | {"modules": modules})
-            known[arguments] = load(write(record, outputs / f"run_{len(known)}")).settings
+            known[arguments] = load(write(seen(*arguments), outputs / f"run_{len(known)}")).settings
         return known[arguments]
 
     return settings

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from family import descendants, living, wait, words
+from forked_surveys import forked
 from slowstep.cli.main import main
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import versions
@@ -83,7 +84,8 @@ def diagnose(of: Path, tmp_path: Path) -> list[str]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Arm:
     """An arm that trains the program."""
     command = resolve([sys.executable, str(PROGRAM)], ROOT, os.environ)
-    seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+    with forked():
+        seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
     return Arm(label="trial", settings=load(write(seen, tmp_path_factory.mktemp("surveyed"))).settings)
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from forked_surveys import forked
 from slowstep.command.resolve import resolve
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, survey
@@ -72,7 +73,8 @@ for (x,) in DataLoader(TensorDataset(torch.randn(400, 4)), batch_size=8):
 def test_a_program_with_odd_objects_is_diagnosed(tmp_path: Path) -> None:
     """An optimizer that keeps a number of its own among its states, and a model that raises when it is asked."""
     (tmp_path / "odd.py").write_text(ODD)
-    seen = survey(resolve([sys.executable, "odd.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+    with forked():
+        seen = survey(resolve([sys.executable, "odd.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
 
     assert seen.training, seen.ended
     assert seen.training["facts"]["optimizer"] == "torch.SGD"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from forked_surveys import forked
 from slowstep.command.resolve import resolve
 from slowstep.factors import Arm
 from slowstep.judgement.later_epochs import epochs_end_since, unlike_first
@@ -100,7 +101,8 @@ for epoch in range(10_000):
 def surveyed(folder: Path, code: str) -> SurveyRecord:
     """The survey of a program of 12 steps an epoch."""
     (folder / "train.py").write_text(BEGIN + code)
-    return survey(resolve([sys.executable, "train.py"], folder, os.environ), SurveyOrder(startup=60), os.environ)
+    with forked():
+        return survey(resolve([sys.executable, "train.py"], folder, os.environ), SurveyOrder(startup=60), os.environ)
 
 
 def settings_of(folder: Path, code: str) -> Settings:

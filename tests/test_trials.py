@@ -111,7 +111,8 @@ def together(measurer: LocalMeasurer, baseline: Arm, treatments: Sequence[Arm], 
 def test_comparisons_together_share_the_blocks_of_the_baseline(measurer: LocalMeasurer, arm: Make) -> None:
     """A round has one block of the baseline, and each comparison pairs it with its own treatment in its own order."""
     with LocalMeasurer(measurer.budget, measurer.logs) as own:
-        records = together(own, arm(), [arm(None, EAGER), arm(None, {"training_arguments.optim": "sgd"})], pairs=4)
+        treatments = [arm(w.OtherTexts), arm(w.OtherTexts, {"training_arguments.seed": 7})]
+        records = together(own, arm(w.Texts), treatments, pairs=4)
         launches, measured = own.pool.launches, own.measured_seconds
 
     assert [True, True] == [healthy(record, 4) and same_samples(record) for record in records]
@@ -398,7 +399,7 @@ def test_a_pair_is_measured_again_as_a_whole(arm: Make, budget: Budget, tmp_path
     found = iter([None, "other processes took 30 %", None, None])
     monkeypatch.setattr(other_processes, "between", lambda *_: next(found, None))
     with LocalMeasurer(replace(budget, redo_blocks=3), tmp_path) as own:
-        record = compare(own, arm(), arm(None, EAGER), pairs=2)
+        record = compare(own, arm(w.Texts), arm(w.OtherTexts), pairs=2)
 
     assert healthy(record, 2)
     assert 1 == len(record.redone)
@@ -412,8 +413,9 @@ def test_a_load_that_stays_is_measured_again_twice(
     """Then its pairs are kept with their mark: to measure on would not make the machine quiet."""
     monkeypatch.setattr(other_processes, "between", lambda *_: "other processes took 60 %")
     with LocalMeasurer(replace(budget, redo_blocks=6), tmp_path) as own:
-        arms = [arm(None, EAGER | {"training_arguments.seed": seed}) for seed in range(treatments)]
-        records = together(own, arm(), arms, 3) if treatments > 1 else [compare(own, arm(), arms[0], pairs=3)]
+        arms = [arm(w.Twin, {"training_arguments.seed": seed}) for seed in range(treatments)]
+        one = arm(w.Tiny)
+        records = together(own, one, arms, 3) if treatments > 1 else [compare(own, one, arms[0], pairs=3)]
 
     for record in records:
         assert healthy(record, 3)
@@ -429,7 +431,7 @@ def test_a_quiet_pair_gives_repetitions_back(arm: Make, budget: Budget, tmp_path
     )  # one block of each pair, and then both; a quiet one is asked twice
     monkeypatch.setattr(other_processes, "between", lambda *_: next(said, None))
     with LocalMeasurer(replace(budget, redo_blocks=6), tmp_path) as own:
-        record = compare(own, arm(), arm(None, EAGER), pairs=6)
+        record = compare(own, arm(w.Tiny), arm(w.Twin), pairs=6)
 
     assert healthy(record, 6)
     assert 6 == len(record.redone)
@@ -440,7 +442,7 @@ def test_arms_by_turns_train_on_the_same_samples(arm: Make, budget: Budget, tmp_
     """The one that is launched for its turn trains up to where the other began."""
     monkeypatch.setattr(InterleavedComparison, "_too_big_together", lambda _: True)
     with LocalMeasurer(budget, tmp_path) as own:
-        record = compare(own, arm(), arm(None, EAGER), pairs=4)
+        record = compare(own, arm(w.Texts), arm(w.OtherTexts), pairs=4)
 
     assert healthy(record, 4)
     assert record.by_turns

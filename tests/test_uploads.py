@@ -31,23 +31,20 @@ late.remove()
 """
 
 UPLOADS = {
-    "functions": """
+    "Hugging Face": """
         from huggingface_hub import create_repo, upload_folder
         name = create_repo("somebody/something", token="t").repo_id
         assert name == "somebody/something"
         assert create_repo(name, token="t").split("/")[-1] == "something"
-        upload_folder(repo_id=name, folder_path=".", token="t", run_as_future=True).result()""",
-    "methods": """
+        upload_folder(repo_id=name, folder_path=".", token="t", run_as_future=True).result()
         from huggingface_hub import HfApi
         api = HfApi(token="t")
         api.create_branch("somebody/something", branch="b")
-        api.upload_file(path_or_fileobj=b"x", path_in_repo="x", repo_id="somebody/something")""",
-    "a model": """
+        api.upload_file(path_or_fileobj=b"x", path_in_repo="x", repo_id="somebody/something")
         from transformers import LlamaConfig, LlamaForCausalLM
         shape = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=8)
         LlamaForCausalLM(LlamaConfig(**shape)).push_to_hub("somebody/something", token="t")
-        LlamaConfig(**shape).push_to_hub("somebody/something", token="t")""",
-    "data": """
+        LlamaConfig(**shape).push_to_hub("somebody/something", token="t")
         import datasets
         data = datasets.Dataset.from_dict({"x": [1, 2]})
         data.push_to_hub("somebody/something", token="t")
@@ -85,8 +82,14 @@ UPLOADS = {
 }
 
 
-@pytest.mark.parametrize("early", [False, True], ids=["imported later", "imported before"])
-@pytest.mark.parametrize("body", UPLOADS.values(), ids=UPLOADS)
+CASES = {
+    f"{name}-imported {'before' if early else 'later'}": (body, early)
+    for name, body in UPLOADS.items()
+    for early in ([False] if "before" in name else [False, True])
+}
+
+
+@pytest.mark.parametrize(("body", "early"), CASES.values(), ids=CASES)
 def test_nothing_is_sent(body: str, early: bool, tmp_path: Path) -> None:
     """Also where a warm interpreter has imported the libraries before."""
     body = textwrap.dedent(body)

@@ -17,6 +17,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from forked_surveys import forked
 from slowstep.command.resolve import resolve
 from slowstep.factors import Arm
 from slowstep.launch import of_command, started_trial
@@ -61,7 +62,8 @@ def surveyed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     def settings(all_trained: bool) -> Settings:
         options = ["--trained", "all"] if all_trained else []
         command = resolve([sys.executable, str(PROGRAM), str(model), *options], home, os.environ)
-        seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+        with forked():
+            seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
         return load(write(seen, home / f"outputs_{all_trained}")).settings
 
     return settings

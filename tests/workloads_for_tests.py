@@ -92,6 +92,30 @@ class Twin(Tiny):
     """The same again under another name."""
 
 
+class Texts(Tiny):
+    """Trains on texts of unlike lengths, so that blocks of other samples have other tokens."""
+
+    def prepare_data(self) -> None:
+        torch.manual_seed(0)
+        ids, lengths = torch.randint(64, (40 * BATCH, 16)), torch.randint(1, 17, (40 * BATCH, 1))
+        mask = (torch.arange(16) < lengths).long()
+        self.data = [{"input_ids": i, "attention_mask": m} for i, m in zip(ids, mask, strict=True)]
+
+    def build_model(self) -> None:
+        self.model = nn.Embedding(64, 1)
+
+    def train(self) -> None:
+        while True:
+            for batch in self.loader:
+                (self.model(batch["input_ids"]).squeeze(-1) * batch["attention_mask"]).mean().backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+
+
+class OtherTexts(Texts):
+    """The same again under another name."""
+
+
 class Built(Tiny):
     """Takes two seconds to build, and tells when it was built."""
 
