@@ -82,7 +82,9 @@ def open_investigation(
     are only read.
     """
     places = (Path(params), ROOT / params, ROOT / "params" / params)
-    path = next((p for p in places if p.is_file() or (p / "records").is_dir()), Path(params))
+    path = next((p for p in places if p.is_file() or (p / "records").is_dir()), None)
+    if path is None:  # what is named in its place lies in params/
+        path = next((p for p in places if p.exists()), places[-1])
     if path.is_dir():
         return read_investigation(path, notebook)
     loaded, place = load(path, overrides), Path(outputs) if outputs else ROOT / "outputs"
