@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from slowstep.investigation import open_investigation
 from slowstep.investigation.clock import CellClock
+from slowstep.investigation.opening import _watch
+from slowstep.measure.progress import Progress
 from slowstep.settings import SettingsError
 
 PARAMS = Path(__file__).parents[1] / "params"
@@ -55,3 +58,26 @@ def test_a_mistyped_file_is_answered_in_a_notebook_as_a_sentence(
     (line,) = told.value._render_traceback_()
 
     assert line.endswith(f"there is no such file. Did you mean '{PARAMS / 'quick.yaml'}'?")
+
+
+def test_the_bar_of_progress_goes_when_its_cell_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar that moved on below a finished cell would look like work; the next cell that measures has its own."""
+    shell, shown = InteractiveShell.instance(), []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, **_: shown.append(Shown(bundle)) or shown[-1])
+    show = _watch()
+    for _ in range(2):
+        show(Progress(notebook="00_baseline", comparison="A/A", pair=0, of=5, began=0.0))
+        shell.events.trigger("post_run_cell", None)
+    InteractiveShell.clear_instance()
+
+    assert ["", ""] == [one.bundle["text/html"] for one in shown]
+
+
+class Shown:
+    """What a cell shows."""
+
+    def __init__(self, bundle: dict[str, str]):
+        self.bundle = bundle
+
+    def update(self, bundle: dict[str, str], raw: bool) -> None:
+        self.bundle = bundle

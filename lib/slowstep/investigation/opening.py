@@ -201,9 +201,10 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
 
 
 def _watch() -> Watch:
-    """Return a function that shows progress in the notebook, if this is one: a bar with its line in one output."""
+    """Return a function that shows progress in the notebook, if this is one: a bar below the cell while that runs."""
     if "IPython" not in sys.modules:
         return lambda progress: None
+    from IPython import get_ipython
     from IPython.display import display
 
     output: Any = None  # the one that is overwritten; it stays None where IPython runs no shell
@@ -219,4 +220,12 @@ def _watch() -> Watch:
         else:
             output.update(bundle, raw=True)
 
+    def end(*_: object) -> None:
+        nonlocal output
+        if output is not None:
+            output.update({"text/plain": "", "text/html": "", "application/x-slowstep-progress": ""}, raw=True)
+            output = None
+
+    if shell := get_ipython():
+        shell.events.register("post_run_cell", end)
     return show
