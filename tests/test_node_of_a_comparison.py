@@ -56,8 +56,8 @@ def lab(quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab
     loaded = Loaded(settings=settings, source="quick.yaml", places={})
     measurer = Nodes(Truth(gain=lambda arm, purpose: 0.1), settings.budget)
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + measurer.waited_seconds)
-    for module in ("lab", "spending"):
-        monkeypatch.setattr(f"slowstep.investigation.{module}.time", clock)
+    monkeypatch.setattr("slowstep.investigation.lab.time", clock)
+    monkeypatch.setattr("slowstep.investigation.spending.working_clock", lambda: clock.monotonic)
     return open_lab(loaded, tmp_path, "test", measurer)
 
 

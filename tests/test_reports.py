@@ -51,6 +51,10 @@ SEEN = (
 )
 
 
+FOLDED = "[...document.querySelectorAll('details:not(.code) > :not(summary)')].filter(e => !e.closest('figure'))"
+"""What is folded away on a screen and belongs on paper: not code, and not the figures that a chart shows."""
+
+
 class Visit:
     """A page opened offline, with everything it complained about or asked for."""
 
@@ -118,10 +122,12 @@ def test_a_report_can_be_read_without_scripts_and_on_paper(name, browser, visit,
     printed = visit(report_of(name)).page
     printed.emulate_media(media="print")
     on_paper = printed.evaluate(f"{SEEN}.map(e => e.classList.contains('wide'))")
+    folded = printed.evaluate(f"{FOLDED}.filter(e => !e.checkVisibility({{contentVisibilityAuto: true}})).length")
     printed.emulate_media(media="screen")
 
     assert [True] * ALL[name] == visible
     assert [True] * ALL[name] == on_paper
+    assert 0 == folded
 
 
 @pytest.mark.parametrize("name", ["00_baseline", "index"])

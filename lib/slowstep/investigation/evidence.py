@@ -65,6 +65,7 @@ from slowstep.records import (
 )
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
+from slowstep.settings.errors import Sentence
 
 T = TypeVar("T")
 
@@ -81,11 +82,11 @@ FAILED = (Status.CRASHED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.LOSS_NO
 """How a run that trains by itself fails. If its training ends, that is no failure."""
 
 
-class Unmeasurable(RuntimeError):
+class Unmeasurable(Sentence, RuntimeError):
     """The error of a baseline that can't be trained, so that nothing can be compared. Its text says why."""
 
 
-class NotMeasured(RuntimeError):
+class NotMeasured(Sentence, RuntimeError):
     """The error of a record that is missing, with nothing to measure it. Its text names the record."""
 
 

@@ -82,7 +82,9 @@ def open_investigation(
     are only read.
     """
     places = (Path(params), ROOT / params, ROOT / "params" / params)
-    path = next((p for p in places if p.is_file() or (p / "records").is_dir()), Path(params))
+    path = next((p for p in places if p.is_file() or (p / "records").is_dir()), None)
+    if path is None:  # what is named in its place lies in params/
+        path = next((p for p in places if p.exists()), places[-1])
     if path.is_dir():
         return read_investigation(path, notebook)
     loaded, place = load(path, overrides), Path(outputs) if outputs else ROOT / "outputs"
@@ -199,9 +201,10 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
 
 
 def _watch() -> Watch:
-    """Return a function that shows progress in the notebook, if this is one: a bar with its line in one output."""
+    """Return a function that shows progress in the notebook, if this is one: a bar below the cell while that runs."""
     if "IPython" not in sys.modules:
         return lambda progress: None
+    from IPython import get_ipython
     from IPython.display import display
 
     output: Any = None  # the one that is overwritten; it stays None where IPython runs no shell
@@ -217,4 +220,12 @@ def _watch() -> Watch:
         else:
             output.update(bundle, raw=True)
 
+    def end(*_: object) -> None:
+        nonlocal output
+        if output is not None:
+            output.update({"text/plain": "", "text/html": "", "application/x-slowstep-progress": ""}, raw=True)
+            output = None
+
+    if shell := get_ipython():
+        shell.events.register("post_run_cell", end)
     return show

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 
 from slowstep.investigation import minutes
+from slowstep.investigation.clock import working_clock
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.results import PlanRun
 from slowstep.measure.measurer import Measurer
@@ -18,16 +18,17 @@ class Spending:
 
     def __init__(self, evidence: Evidence, measurer: Measurer | None):
         self._evidence, self._measurer = evidence, measurer
-        self.began = time.monotonic()
+        self._clock = working_clock()
+        self.began = self._clock()
         self._waited_before = measurer.waited_seconds if measurer else 0.0
         self._before = self.totals()
         self._counted = (0.0, 0.0, 0)
         """Seconds, those in measured blocks, and steps of this lab that its last conclusion has counted."""
 
     def elapsed(self) -> float:
-        """Return the seconds since the lab was opened, without those in which it waited for a node."""
+        """Return the seconds since the lab was opened, without waits for a node and the time between cells."""
         waited = self._measurer.waited_seconds - self._waited_before if self._measurer else 0.0
-        return time.monotonic() - self.began - waited
+        return self._clock() - self.began - waited
 
     def totals(self) -> tuple[float, int]:
         """Return the seconds in measured blocks and the optimizer steps of the measurer, whichever lab asked for them.

@@ -6,7 +6,15 @@ import difflib
 from collections.abc import Iterable
 
 
-class SettingsError(ValueError):
+class Sentence(Exception):
+    """An error whose text is all that its reader needs. A notebook shows the text, and no traceback of the library."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows below a cell."""
+        return str(self).splitlines()
+
+
+class SettingsError(Sentence, ValueError):
     """A parameter file or an override that can't be used.
 
     `str(error)` is the whole message for the person who wrote it. Each problem is one line, with the place, what was

@@ -34,8 +34,8 @@ def ignored_rows(facts: RunFacts, profile: ProfileRecord, phase: str, least: flo
     if known < least:
         return
     forth = (
-        f"of the rows that are computed there the loss uses {percentage(share_used(profile.ignored))}; it ignores the others "
-        "(by their labels, a mask or an index), and they need not be computed"
+        f"of the rows that are computed there the loss uses {percentage(share_used(profile.ignored))}; it ignores the "
+        "others (by their labels, a mask or an index), and they need not be computed"
     )
     yield Suspect(
         phase=phase,

@@ -1,0 +1,83 @@
+"""What a notebook in JupyterLab meets that a batch does not: somebody who reads between cells, and mistypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from slowstep.investigation import open_investigation
+from slowstep.investigation.clock import CellClock
+from slowstep.investigation.opening import _watch
+from slowstep.measure.progress import Progress
+from slowstep.settings import SettingsError
+
+PARAMS = Path(__file__).parents[1] / "params"
+
+
+class Events:
+    """The events of IPython that a clock of cells is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Callable[..., None]] = {}
+
+    def register(self, name: str, tell: Callable[..., None]) -> None:
+        self.told[name] = tell
+
+
+def test_the_time_between_cells_is_not_spent() -> None:
+    """Whoever reads for an hour between two cells of a notebook has as many minutes left as before."""
+    now = [0.0]
+    clock = CellClock(events := Events(), now=lambda: now[0])
+    seen = []
+    for event, at in (
+        ("pre_run_cell", 1.0),
+        ("post_run_cell", 3.0),
+        ("pre_run_cell", 3603.0),
+        ("post_run_cell", 3604.0),
+    ):
+        now[0] = at
+        events.told[event](None)
+        seen.append(clock())
+    now[0] = 9000.0
+
+    assert [1.0, 3.0, 3.0, 4.0] == seen
+    assert 4.0 == clock()
+
+
+def test_a_mistyped_file_is_answered_in_a_notebook_as_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notebooks do not stand beside params/. The nearest file there is named, and no line of the library is shown."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError) as told:
+        open_investigation("quikc.yaml")
+
+    (line,) = told.value._render_traceback_()
+
+    assert line.endswith(f"there is no such file. Did you mean '{PARAMS / 'quick.yaml'}'?")
+
+
+def test_the_bar_of_progress_goes_when_its_cell_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar that moved on below a finished cell would look like work; the next cell that measures has its own."""
+    shell, shown = InteractiveShell.instance(), []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, **_: shown.append(Shown(bundle)) or shown[-1])
+    show = _watch()
+    for _ in range(2):
+        show(Progress(notebook="00_baseline", comparison="A/A", pair=0, of=5, began=0.0))
+        shell.events.trigger("post_run_cell", None)
+    InteractiveShell.clear_instance()
+
+    assert ["", ""] == [one.bundle["text/html"] for one in shown]
+
+
+class Shown:
+    """What a cell shows."""
+
+    def __init__(self, bundle: dict[str, str]):
+        self.bundle = bundle
+
+    def update(self, bundle: dict[str, str], raw: bool) -> None:
+        self.bundle = bundle
