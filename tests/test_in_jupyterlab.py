@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from slowstep.batch.execute_notebook import execute
+from slowstep.batch.forked_kernel import private_sockets
 from slowstep.investigation import open_investigation
 from slowstep.investigation.clock import CellClock
 from slowstep.investigation.opening import _watch
 from slowstep.measure.progress import Progress
 from slowstep.settings import SettingsError
 
+KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 PARAMS = Path(__file__).parents[1] / "params"
 
 
@@ -81,3 +85,14 @@ class Shown:
 
     def update(self, bundle: dict[str, str], raw: bool) -> None:
         self.bundle = bundle
+
+
+def test_a_batch_tells_an_error_for_its_reader_by_its_sentence(tmp_path: Path) -> None:
+    """Its class, here one that stands for a missing key, is a name of the code."""
+    parameters = nbformat.v4.new_code_cell("", metadata={"tags": ["parameters"]})
+    raising = nbformat.v4.new_code_cell("from slowstep.nodes.key import NoKey\nraise NoKey('the key is missing')")
+    notebook = tmp_path / "asks.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[parameters, raising], metadata=KERNEL), notebook)
+
+    with private_sockets() as sockets:
+        assert "the key is missing" == execute(str(notebook), str(tmp_path / "ran.ipynb"), {}, sockets)

@@ -27,9 +27,6 @@ from slowstep.settings.load import shown_override  # noqa: E402
 from slowstep_probe.processes.wire import Wire  # noqa: E402
 from slowstep_probe.trial.messages import Answer, encoded  # noqa: E402
 
-SENTENCES = ("Unmeasurable", "NotMeasured")
-"""The errors whose text is a sentence for the reader. Their names are the code's."""
-
 
 def main(connection: Wire, notebook: str, target: str, parameters: dict[str, Any], environment: dict[str, str]) -> None:
     """Run `notebook` to `target` with `parameters`; answer an empty text if every cell ran, else why it failed."""
@@ -52,7 +49,8 @@ def execute(notebook: str, target: str, parameters: dict[str, Any], settings: Co
             config=settings,
         )
     except PapermillExecutionError as error:
-        said = error.evalue if error.ename in SENTENCES else f"{error.ename}: {error.evalue}"
+        is_sentence = error.traceback == error.evalue.splitlines()  # as a `Sentence` of slowstep.settings.errors shows
+        said = error.evalue if is_sentence else f"{error.ename}: {error.evalue}"
         return " ".join(said.split())
     except OSError as error:
         with_path = error if error.filename else OSError(error.errno, error.strerror, target)

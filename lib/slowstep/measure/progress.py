@@ -29,5 +29,5 @@ class Progress:
         elapsed = (time.monotonic() if now is None else now) - self.began
         left = f", at most {self.remaining:.0f} s left" if self.remaining is not None else ""
         estimate = f"  {self.estimate}" if self.estimate else ""
-        pair = f"  pair {self.pair} of at most {self.of}" if self.of else ""
+        pair = f"  {'' if self.pair else 'launching, '}pair {max(1, self.pair)} of at most {self.of}" if self.of else ""
         return f"{self.notebook}  {self.comparison}{pair}{estimate}  {elapsed:.0f} s{left}"
