@@ -81,6 +81,11 @@ def picked_before(model: Reader, ids: torch.Tensor, labels: torch.Tensor) -> tor
     return F.cross_entropy(model.head(model.hidden(ids)[counts]), labels[counts])
 
 
+def read_first(model: Reader, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """A classifier reads the first position, and the last layer computes all of them."""
+    return F.cross_entropy(model.head(F.linear(model.hidden(ids), model.inner.weight)[:, 0]), ids[:, 0])
+
+
 def shifted(model: Reader, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """All positions but the last have a label."""
     return F.cross_entropy(model.logits(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
@@ -158,9 +163,9 @@ def test_random_numbers_choose_no_rows() -> None:
     assert line.share == pytest.approx(0.75)
 
 
-@pytest.mark.parametrize("way", [picked_before, shifted, looked_at])
+@pytest.mark.parametrize("way", [picked_before, read_first, shifted, looked_at])
 def test_rows_that_a_loss_uses_are_no_loss(way: Way) -> None:
-    """What is computed is used, but for the last position, or is never gone back through."""
+    """What the head computes is used, but for the last position, or is never gone back through."""
     assert not profile(Reader(way), *batch()).ignored
 
 

@@ -3,7 +3,8 @@
 **Rows that a loss ignores.** Labels that are ignored, a mask, or an index that picks a few rows leave the gradients of
 all other rows zero. What a product with weights computed for these rows, and what followed it row by row, was for
 nothing, and so is the way back. It is told by the gradient that a backward pass brings to the product. Rows whose
-gradients are zero down to the embedding are padding, which other settings act on.
+gradients are zero down to the embedding are padding, which other settings act on. A model whose head is given some rows
+alone, such as a classifier that reads the first token, is as its architecture has it: nothing of it is told.
 
 Where a loss chooses its rows by what the model has computed (a hinge, a clipped ratio), they are not known before. So
 nothing counts that a backward pass reaches behind such a choice: behind an operator that is given integers or truth
@@ -98,6 +99,8 @@ class _Step:
     met: list[tuple[int, float, bool]] = field(default_factory=list)
     """The rows that backward passes came to, in order: how many, the share that has no gradient, and whether it was an
     embedding's."""
+    heads: dict[int, _Product] = field(default_factory=dict)
+    """The product that each backward pass came to first, which is the one nearest to its loss."""
     chose: set[int] = field(default_factory=set)
     """The backward passes that have met a choice which was computed."""
     tables: dict[int, _Table] = field(default_factory=dict)
@@ -202,10 +205,10 @@ class UnusedRows:
 
     def _came_to(self, product: _Product, tensors: Sequence[torch.Tensor], task: int) -> None:
         """Note the rows without gradients of a product that a backward pass has come to. Each pass may have others."""
-        gradient = next((one for one in tensors if tuple(one.shape) == product.shape), None)
-        if gradient is None:
+        self._step.heads.setdefault(task, product)
+        if tuple(tensors[0].shape) != product.shape:  # it is the gradient in the product that goes back to the input
             return
-        zero = _zero_rows(gradient)
+        zero = _zero_rows(tensors[0])
         product.tasks.add(task)
         product.zero = zero if product.zero is None else min(zero, product.zero)
         product.chosen |= task in self._step.chose
@@ -240,10 +243,10 @@ class UnusedRows:
     def _ignored(self) -> Iterator[Unused]:
         found = defaultdict[str, list[tuple[float, _Product]]](list)
         padding = {rows: self._without_any(rows) for rows in {rows for rows, _, _ in self._step.met}}
-        for one in self._step.products.values():
-            if not one.line or one.zero is None or one.chosen:
-                continue
-            if (share := one.zero - padding[one.shape[0]]) >= LEAST:
+        shares = {one: one.zero - padding[one.shape[0]] for one in self._step.products.values() if one.zero is not None}
+        of_heads = {one.shape[0] for one in self._step.heads.values() if shares.get(one, 0.0) >= LEAST}
+        for one, share in shares.items():
+            if one.line and not one.chosen and share >= LEAST and one.shape[0] in of_heads:
                 found[one.line].append((share, one))
         for line, products in found.items():
             seconds = Counter[str]()
