@@ -166,7 +166,7 @@ def opened(quick: Settings, tmp_path: Path) -> Callable[..., Lab]:
         loaded = Loaded(settings=run, source="quick.yaml", places={})
         first = open_lab(loaded, tmp_path, "00_baseline", measurer)
         noise = first.baseline.record
-        key = first.evidence._noise().key(first.evidence.environment)
+        key = first.evidence._noise_spec().key(first.evidence.environment)
         cold, warm = (
             [replace(one, phases=one.phases | {"data": [wait] * len(one)}, fetched=[fetched] * len(one)) for one in of]
             for of, wait, fetched in ((noise.baseline.steps, 0.4, MIB), (noise.treatment.steps, 0.01, 0))

@@ -119,13 +119,11 @@ class Patches:
 
         It is not called within what torch.compile makes a graph of.
         """
-        looks = looking(function)
+        self.around(owner, name, _looking_after(function))
 
-        def look(*args: Any, **kwargs: Any) -> None:
-            if not torch.compiler.is_compiling():
-                looks(*args, **kwargs)
-
-        self.after(owner, name, look)
+    def look_everywhere(self, module: ModuleType, name: str, function: Callable[..., Any]) -> None:
+        """Have a function of a module looked at as `look` does, wherever a module has imported it."""
+        self.everywhere(module, name, _looking_after(function))
 
     def on_removal(self, function: Callable[[], Any]) -> None:
         """Have a function called when everything is put back."""
@@ -135,6 +133,19 @@ class Patches:
         """Put everything back, the last first."""
         while self._undo:
             self._undo.pop()()
+
+
+def _looking_after(function: Callable[..., Any]) -> Around:
+    """Return what calls the original, and then a function that only looks, with the result and the arguments."""
+    looks = looking(function)
+
+    def around(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if not torch.compiler.is_compiling():
+            looks(result, *args, **kwargs)
+        return result
+
+    return around
 
 
 def _outermost(function: Around) -> Around:

@@ -111,9 +111,8 @@ class Survey:
         patches.look(torch.amp.GradScaler, "__init__", self._made("scaler"))
         patches.look(torch, "compile", self._called("compile", "torch.compile"))
         patches.look(torch.amp.autocast_mode.autocast, "__init__", self._made("autocast", partial(seen, AUTOCAST)))
-        patches.look(
-            torch.utils.checkpoint, "checkpoint", self._called("checkpointing", "torch.utils.checkpoint.checkpoint")
-        )
+        checkpointed = self._called("checkpointing", "torch.utils.checkpoint.checkpoint")
+        patches.look_everywhere(torch.utils.checkpoint, "checkpoint", checkpointed)
         for key, flag in FLAGS.items():
             for owner, name in flag.setters:
                 patches.look(owner, name, self._sets(flag, self._called("flag", flag.call, key)))
