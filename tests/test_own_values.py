@@ -6,6 +6,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -833,10 +834,20 @@ def test_records_open_no_file_that_they_do_not_know(known: dict[str, Any] | None
     assert drawn(folder).verdict is not None
 
 
-@pytest.mark.parametrize("kind", ["device", "pipe", "folder", "none", "zero byte"])
+@pytest.mark.parametrize(("character", "named"), [("\0", "U+0000"), ("\ud800", "U+D800")])
+def test_changes_with_a_character_that_no_path_holds_are_refused(character: str, named: str, tmp_path: Path) -> None:
+    """They name the key, and no call of the system meets the character."""
+    changes = {"values": {"a": 1}, "feeding": [], "given": {}, "freed_memory": "kept", "program": ""}
+    (tmp_path / CHANGES).write_text(json.dumps(changes | {"sources": {f"a{character}b": "0"}}))
+
+    with pytest.raises(SettingsError, match=rf"sources: found .*{re.escape(named)}"):
+        changes_in(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder", "none"])
 def test_changes_that_somebody_sent_wait_for_no_file(kind: str, tmp_path: Path) -> None:
     """Their record names files whose content is compared; one that never ends, or is none, is another file."""
-    places = {"device": "/dev/zero", "pipe": str(tmp_path / "pipe"), "folder": str(tmp_path), "zero byte": "a\0b"}
+    places = {"device": "/dev/zero", "pipe": str(tmp_path / "pipe"), "folder": str(tmp_path)}
     os.mkfifo(tmp_path / "pipe")
     changes = {"values": {}, "feeding": [], "given": {}, "freed_memory": "kept", "program": ""}
     place = places.get(kind, "nowhere")
