@@ -84,9 +84,10 @@ def _of_tables(facts: RunFacts, profile: ProfileRecord, phase: str, least: float
     return Suspect(
         phase=phase,
         share=share,
-        why=f"a step looks up {rows} of the rows of a table, whose gradient is dense, so all of them are gone over. "
-        "With `sparse=True` and an optimizer that takes such gradients (SGD without momentum, Adagrad, SparseAdam), "
-        "those alone are that it looks up. With Adam that is another training: a row rests until it is looked up again",
+        why=f"a step looks up {rows} of the rows of a table, and its gradient is dense, so the optimizer goes over all "
+        "of them. With `sparse=True`, an optimizer that takes sparse gradients (SGD without momentum, Adagrad, "
+        "SparseAdam) goes over those that were looked up. With Adam that is another training, in which a row rests "
+        "until it is looked up",
         **largest(lines),
         **beside_lost(facts, phase, share),
         comparable=False,
