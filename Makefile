@@ -44,7 +44,7 @@ check: .venv/.ready  ## say whether PARAMS can be used; trains nothing
 lab: .venv/.ready  ## open JupyterLab on the notebooks (LAB="--allow-root --no-browser" adds options of its own)
 	$(BIN)/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/start.ipynb $(LAB)
 
-test: .venv/.ready  ## run the test suite (about 25 minutes on two cores)
+test: .venv/.ready  ## run the test suite (about 12 minutes on two cores)
 	$(BIN)/python -m pytest $(BESIDE) -m "not exhaustive"
 
 test-fast: .venv/.ready  ## run the tests that start no trial and no browser (a minute)
