@@ -26,7 +26,7 @@ EMULATED_BELOW_GFLOPS = 5.0
 """GFLOP/s of a core in products of matrices, below which it emulates an arithmetic. Single precision reaches several
 times as much on any processor of this decade, and bf16 without instructions of its own a fraction of one."""
 
-SEEN = {"epoch_start": "epoch_starts_seen"}
+SEEN_BOUNDS = {"epoch_start": "epoch_starts_seen"}
 """The bound that says what was seen, by the name of the bound that says what may be."""
 
 GUESSING_BOUNDS = {"data": "batches", "padding": "positions", "batch": "fixed"}
@@ -104,7 +104,7 @@ def _largest_ratio(contrast: Contrast, evidence: Evidence) -> float:
         return LARGEST_RATIO
     factors = {factor for factor, _ in contrast.levels}
     name, facts, value = _single({f.bound for f in factors}), evidence.baseline.facts, contrast.levels[0][1].value
-    bound = bound_called(SEEN.get(name), facts, value, evidence.epoch_samples) or bound
+    bound = bound_called(SEEN_BOUNDS.get(name), facts, value, evidence.epoch_samples) or bound
     if bound is None:  # nothing refutes it; what was seen is the best guess
         guess = "data" if CEILING in factors else GUESSING_BOUNDS.get(name, name if contrast.held_constant else None)
         bound = bound_called(guess, facts, value, None)

@@ -35,7 +35,6 @@ WORKER_START_SECONDS = 10.0
 """Seconds to start loader workers at the beginning of an epoch, imports included: a generous guess. Where a launch
 waited longer for its first batch, that counts: workers that are started anew may each be sent a large data set."""
 
-
 STARTS, FIRST_STEPS = 3, 3
 """The fewest epochs whose beginnings were timed that tell what these take, and the steps that are a beginning: workers
 that start take cores from the first of them."""
@@ -376,7 +375,7 @@ def _epoch_starts_seen(facts: RunFacts, query: BoundQuery) -> Bound | None:
     if len(seen) < STARTS:
         return None
     epoch = query.epoch_samples / facts.throughput.samples_per_second
-    share = min(max(0.0, max(seen) / epoch), LARGEST_SHARE)
+    share = min(max(0.0, max(seen) / epoch), 0.9)
     why = f"the first steps of an epoch of {epoch:.0f} s took at most {max(seen):.1f} s longer than others"
     return Bound(ratio=speed_up(share), why=why, suffices=False)
 
