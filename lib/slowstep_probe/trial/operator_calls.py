@@ -32,7 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from slowstep_probe.looks import looking
 from slowstep_probe.own_time import time
 from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
-from slowstep_probe.trial.operator_kinds import kind_of, leaves
+from slowstep_probe.trial.operator_kinds import kind_of, leaves, tensors
 from slowstep_probe.trial.stacks import OwnLine, line_without, own_lines
 from slowstep_probe.trial.unused_results import Results
 from slowstep_probe.trial.unused_rows import UnusedRows
@@ -148,12 +148,12 @@ class OperatorCalls(TorchDispatchMode):
         kind = kind_of(func)
         for number, at in enumerate(kind.changes):
             changed = kwargs.get(at) if isinstance(at, str) else args[at] if at < len(args) else None
-            for tensor in (one for one in leaves(changed) if isinstance(one, torch.Tensor)):
+            for tensor in tensors(changed):
                 self._give(tensor, next(self._new) if call is None else hash((call, "changed", number)), anew=True)
-        for number, tensor in enumerate(one for one in leaves(result) if isinstance(one, torch.Tensor)):
+        for number, tensor in enumerate(tensors(result)):
             self._give(tensor, next(self._new) if call is None else hash((call, number)))
         phase = self._phase()
-        counts = kind.counts and any(isinstance(one, torch.Tensor) for one in leaves((args, kwargs)))
+        counts = kind.counts and bool(tensors((args, kwargs)))
         if phase == "backward":
             self._nodes.goes_back(call, counts, seconds)
             self.rows.went_back(func, (args, kwargs), result, self._nodes.through, seconds)

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from slowstep_probe.profiled import Unused
+from slowstep_probe.trial import operator_kinds
 
 PRODUCT = re.compile(r"^aten::(addmm|mm)$")
 """The products of rows with weights."""
@@ -150,7 +151,7 @@ class UnusedRows:
         self, func: Any, given: Any, result: Any, call: int | None, seconds: float, phase: str, line: str
     ) -> None:
         """Note an operator outside of backward passes, what it was given and what it gave."""
-        step, tensors, name = self._step, list(_plain(given)), func.name().partition(".")[0]
+        step, tensors, name = self._step, _plain(given), func.name().partition(".")[0]
         if phase == "optimizer" and step.went_back and not step.updates:
             step.updates = True
             for table in step.tables.values():
@@ -181,7 +182,7 @@ class UnusedRows:
 
     def went_back(self, func: Any, given: Any, result: Any, through: int | None, seconds: float) -> None:
         """Note an operator of a backward pass, at a node that the call `through` made, if that is known."""
-        step, tensors, name = self._step, list(_plain(given)), func.name().partition(".")[0]
+        step, tensors, name = self._step, _plain(given), func.name().partition(".")[0]
         task = torch._C._current_graph_task_id()
         step.went_back = True
         if through in step.of_call:
@@ -286,17 +287,9 @@ def _seconds(lines: Sequence[Unused]) -> float:
     return sum(sum(line.seconds.values()) for line in lines)
 
 
-def _plain(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors within lists and mappings whose numbers lie side by side."""
-    if isinstance(value, torch.Tensor):
-        if value.layout is torch.strided:
-            yield value
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _plain(one)
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _plain(one)
+def _plain(value: Any) -> list[torch.Tensor]:
+    """Return the tensors within lists and mappings whose numbers lie side by side."""
+    return [one for one in operator_kinds.tensors(value) if one.layout is torch.strided]
 
 
 def _zero_rows(gradient: torch.Tensor) -> float:
