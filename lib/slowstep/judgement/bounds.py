@@ -156,9 +156,8 @@ def _kernels(facts: RunFacts, query: BoundQuery) -> Bound | None:
     """Return the bound by the time of attention: another implementation of it can save no more."""
     known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
     if _profiled(facts):
-        beside = (
-            EAGER_OVERHEAD if facts.observed.get("attn_implementation") == "eager" else profile_error(facts.profile)
-        )
+        is_eager = facts.observed.get("attn_implementation") == "eager"
+        beside = EAGER_OVERHEAD if is_eager else profile_error(facts.profile)
         known = [beside * share_of(facts.profile, ATTENTION_OPERATORS)]
     if not known or facts.observed.get("compiled"):
         return _device_peak(facts, query)
@@ -213,9 +212,8 @@ def _fixed(facts: RunFacts, query: BoundQuery) -> Bound | None:
     profile, step = facts.profile, facts.throughput.seconds_per_step
     if profile is None or not profile.steps or not step:
         return None
-    call = (
-        OPERATOR_CALL_SECONDS if profile.device == "cpu" else 0.0
-    )  # on a device, the time of kernels is known by itself
+    # on a device, the time of kernels is known by itself
+    call = OPERATOR_CALL_SECONDS if profile.device == "cpu" else 0.0
     passes = ("forward", "backward", "other")
     operators = [o for phase in passes for o in profile.by_phase.get(phase, ())]
     arithmetic = sum(max(0.0, o.seconds - o.calls * call) for o in operators)
@@ -323,9 +321,9 @@ def _positions(facts: RunFacts, query: BoundQuery) -> Bound | None:
 
 
 def _sampling(facts: RunFacts, query: BoundQuery) -> Bound | None:
-    return (
-        _padding(facts, BoundQuery(value="longest", epoch_samples=None)) if query.value == "group_by_length" else None
-    )
+    if query.value != "group_by_length":
+        return None
+    return _padding(facts, BoundQuery(value="longest", epoch_samples=None))
 
 
 def _quadratic(facts: RunFacts) -> float | None:
