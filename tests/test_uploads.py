@@ -88,12 +88,12 @@ UPLOADS = {
         import urllib.request
         import requests
         import httpx
-        assert requests.post("http://hooks.slack.com/services/T/B/x", json={"text": "begun"}).json() == {"ok": True}
+        assert requests.post("https://hooks.slack.com/services/T/B/x", json={"text": "begun"}).json() == {"ok": True}
         with requests.Session() as session:
             for _ in range(2):
-                assert session.put("http://store.of.the.team/last.pt", data=b"x" * 10**6).status_code == 201
-            assert session.delete("http://store.of.the.team/old.pt").status_code == 204
-        hook = urllib.request.Request("http://discord.com/api/webhooks/1/x", data=b"{}")
+                assert session.put("https://store.of.the.team/last.pt", data=b"x" * 10**6).status_code == 201
+            assert session.delete("https://store.of.the.team/old.pt").status_code == 204
+        hook = urllib.request.Request("https://discord.com/api/webhooks/1/x", data=b"{}")
         assert urllib.request.urlopen(hook).read() == b'{"ok": true}'
         connection = http.client.HTTPConnection("store.of.the.team")
         connection.request("PUT", "/x", iter([b"a", b"b"]))

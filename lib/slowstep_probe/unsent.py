@@ -67,7 +67,7 @@ class Answer(dict[str, Any]):
 
 def attach(patches: Patches, late: LateImports) -> None:
     """Begin to send nothing that changes something."""
-    late.on("http.client", lambda it: _Connections().attach(it, patches))
+    _Connections(patches, late)
     late.on("httpx", lambda it: _httpx(it, patches))
     late.on("smtplib", lambda it: [patches.around(it.SMTP, name, lambda *_, **__: {}) for name in MAILS])
     late.on("botocore.client", lambda it: patches.around(it.BaseClient, "_make_api_call", _operation))
@@ -99,37 +99,52 @@ def _is_near(host: str) -> bool:
 class _Connections:
     """Connections of `http.client`, by which urllib, requests and what is built upon them send."""
 
-    def __init__(self) -> None:
+    def __init__(self, patches: Patches, late: LateImports) -> None:
         self._answered: WeakKeyDictionary[Any, socket.socket] = WeakKeyDictionary()
         """Those whose request is not sent, each with the other end of what it reads its answer from."""
+        late.on("http.client", lambda it: patches.around(it.HTTPConnection, "putrequest", self._begins))
+        late.on("http.client", lambda it: patches.around(it.HTTPConnection, "send", self._sends))
+        pool = "urllib3.connectionpool"
+        late.on(pool, lambda it: patches.around(it.HTTPConnectionPool, "_make_request", self._of_pool))
 
-    def attach(self, module: Any, patches: Patches) -> None:
-        patches.around(module.HTTPConnection, "putrequest", self._begins)
-        patches.around(module.HTTPConnection, "send", self._sends)
+    def _of_pool(
+        self, original: Any, pool: Any, connection: Any, method: str, url: str, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Let a connection of urllib3 be none: for https it would greet the server before it knows its request."""
+        if self._answers(connection, method, url):
+            connection.is_verified = True
+        return original(pool, connection, method, url, *args, **kwargs)
 
     def _begins(self, original: Any, connection: Any, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
         result = original(connection, method, url, *args, **kwargs)
         self._answered.pop(connection, None)
-        host = getattr(connection, "_tunnel_host", None) or connection.host
-        if is_change(method, url if "://" in url else f"http://{f'[{host}]' if ':' in host else host}{url}"):
-            if connection.sock is not None:
-                connection.sock.close()
-            connection.sock, other = socket.socketpair()
-            other.sendall(_answer(method))
-            self._answered[connection] = other
+        self._answers(connection, method, url)
         return result
+
+    def _answers(self, connection: Any, method: str, url: str) -> bool:
+        """Let a connection read an answer that nobody sends, where a request would change something."""
+        host = getattr(connection, "_tunnel_host", None) or connection.host
+        address = url if "://" in url else f"http://{f'[{host}]' if ':' in host else host}{url}"
+        if not is_change(method, address):
+            return False
+        if connection.sock is not None:
+            connection.sock.close()
+        connection.sock, other = socket.socketpair()
+        other.sendall(_answer(method, address))
+        self._answered[connection] = other
+        return True
 
     def _sends(self, original: Any, connection: Any, data: Any) -> Any:
         return None if connection in self._answered else original(connection, data)
 
 
-def _answer(method: str) -> bytes:
-    """Return what a server says that has done what it was asked."""
+def _answer(method: str, address: str) -> bytes:
+    """Return what a server says that has done what it was asked, or that waits for a file at an address."""
     status = ANSWERS.get(method.upper(), "200 OK")
     body = "" if status.startswith("204") else '{"ok": true}'
     return (
         f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        f'ETag: "0"\r\nConnection: close\r\n\r\n{body}'
+        f'ETag: "0"\r\nLocation: {address}\r\nConnection: close\r\n\r\n{body}'
     ).encode()
 
 
