@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from slowstep_probe import unsent
+from slowstep_probe.patches import Patches
 
 PROGRAM = """
 import socket, sys
@@ -79,6 +83,51 @@ UPLOADS = {
         run = wandb.init(project="p", mode="online")
         assert run.settings.mode == "offline"
         run.finish()""",
+    "messages and files by HTTP": """
+        import http.client
+        import urllib.request
+        import requests
+        import httpx
+        assert requests.post("https://hooks.slack.com/services/T/B/x", json={"text": "begun"}).json() == {"ok": True}
+        with requests.Session() as session:
+            for _ in range(2):
+                assert session.put("https://store.of.the.team/last.pt", data=b"x" * 10**6).status_code == 201
+            assert session.delete("https://store.of.the.team/old.pt").status_code == 204
+        hook = urllib.request.Request("https://discord.com/api/webhooks/1/x", data=b"{}")
+        assert urllib.request.urlopen(hook).read() == b'{"ok": true}'
+        connection = http.client.HTTPConnection("store.of.the.team")
+        connection.request("PUT", "/x", iter([b"a", b"b"]))
+        assert connection.getresponse().status == 201
+        assert httpx.post("https://api.telegram.org/bot1/sendMessage", json={}).json() == {"ok": True}
+        import asyncio
+        assert asyncio.run(httpx.AsyncClient().put("https://store.of.the.team/x", content=b"x")).status_code == 201""",
+    "a mail": """
+        import smtplib
+        from email.message import EmailMessage
+        mail = EmailMessage()
+        mail["From"], mail["To"], mail["Subject"] = "a@b.c", "d@e.f", "done"
+        assert smtplib.SMTP().send_message(mail) == {}""",
+    "files of an object store": """
+        import fsspec
+        import fsspec.asyn
+        def sends(*_, **__): print("SENT")
+        async def awaited(*_, **__): print("SENT")
+        class Store(fsspec.AbstractFileSystem):
+            protocol = ("s3", "s3a")
+            _open = rm_file = mkdir = put_file = pipe_file = cp_file = sends
+        class Awaited(fsspec.asyn.AsyncFileSystem):
+            protocol = "gs"
+            _rm_file = _mkdir = _put_file = _pipe_file = _cp_file = awaited
+        for store in (Store(), Awaited()):
+            with store.open("bucket/last.pt", "wb") as file:
+                file.write(b"x")
+            store.pipe_file("bucket/x", b"x")
+            store.put_file("nowhere", "bucket/x")
+            store.rm("bucket/x", recursive=True)
+            store.mkdir("bucket/y")
+        here = fsspec.filesystem("file")
+        here.pipe_file("here.bin", b"x")
+        assert open("here.bin", "rb").read() == b"x" """,
 }
 
 
@@ -99,3 +148,50 @@ def test_nothing_is_sent(body: str, early: bool, tmp_path: Path) -> None:
 
     assert done.stdout.splitlines()[-1:] == ["went on"], done.stderr[-1500:]
     assert "SENT" not in done.stdout
+
+
+def test_operations_of_aws_that_change_something_are_answered() -> None:
+    """Names of the API references of S3, EC2 and STS. What reads is sent, and what is awaited stays so."""
+    asked = []
+
+    class Client:
+        def _make_api_call(self, name: str, given: object) -> str:
+            asked.append(name)
+            return name
+
+    class Awaited:
+        async def _make_api_call(self, name: str, given: object) -> str:
+            asked.append(name)
+            return name
+
+    patches = Patches()
+    for kind in (Client, Awaited):
+        patches.around(kind, "_make_api_call", unsent._operation)
+    changing = ["PutObject", "CreateMultipartUpload", "UploadPart", "DeleteObjects", "TerminateInstances", "SendEmail"]
+    reading = ["GetObject", "ListObjectsV2", "HeadObject", "AssumeRole", "GetCallerIdentity", "CreateSession"]
+    for name in changing + reading:
+        Client()._make_api_call(name, {})
+        asyncio.run(Awaited()._make_api_call(name, {}))
+    answer = Client()._make_api_call("CreateMultipartUpload", {})
+    patches.remove()
+
+    assert [name for name in reading for _ in range(2)] == asked
+    assert (answer["UploadId"], answer["ResponseMetadata"]["HTTPStatusCode"]) == ("", 200)
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "changes"),
+    [
+        ("GET", "https://hooks.slack.com/x", False),
+        ("POST", "https://api.of.the.team/v1/completions", False),
+        ("POST", "https://slack.com/api/chat.postMessage", True),
+        ("put", "https://store.of.the.team/x", True),
+        ("PUT", "http://169.254.169.254/latest/api/token", False),
+        ("PUT", "http://127.0.0.1:9000/x", False),
+        ("PUT", "http://[::1]:9000/x", False),
+        ("PUT", "http://[broken", False),
+    ],
+)
+def test_a_request_is_kept_if_it_changes_something_on_another_machine(method: str, url: str, changes: bool) -> None:
+    """A model that is asked by POST answers; what the provider of a machine tells its clients is asked by PUT."""
+    assert changes == unsent.is_change(method, url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -30,7 +31,8 @@ class Patches:
     def around(self, owner: Any, name: str | tuple[str, ...], function: Around) -> None:
         """Have `function(original, *args, **kwargs)` called in place of the attribute `name` of a class or a module.
 
-        Several names are methods that may call each other: only the outermost call of an object is replaced.
+        Several names are methods that may call each other: only the outermost call of an object is replaced. What is
+        awaited (`async def`) is so afterwards, too, whether `function` returns something to await or not.
         """
         if isinstance(name, tuple):
             outermost = _outermost(function)
@@ -44,7 +46,12 @@ class Patches:
         def patched(*args: Any, **kwargs: Any) -> Any:
             return function(original, *args, **kwargs)
 
-        setattr(owner, name, patched)
+        @functools.wraps(original)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            result = function(original, *args, **kwargs)
+            return await result if inspect.isawaitable(result) else result
+
+        setattr(owner, name, awaited if inspect.iscoroutinefunction(original) else patched)
         self._undo.append(lambda: setattr(owner, name, original) if own else delattr(owner, name))
 
     def class_method(self, owner: type, name: str, function: Around) -> None:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from slowstep_probe import remote_files, unsent
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Around, Patches
+from slowstep_probe.unsent import Unsent
 
 READS = re.compile(
     r"_\w*|(get|list|is|has|fetch|inspect|parse|verify|search)_\w+|\w+_(info|exists)|\w*download\w*|whoami|auth_check|"
@@ -59,23 +61,11 @@ PUSHED = {
 OUTSIDE = dict.fromkeys(("space_id", "server_url", "dataset_id", "bucket_id", "webhook_url"))
 """The arguments by which trackio sends what it tracks, with the values by which it keeps it."""
 
-ADDRESS = "https://huggingface.co/"
-
-
-class Unsent(str):
-    """The answer of a service that was not asked: a text, as answers of the Hub are, with any attribute."""
-
-    def __getattr__(self, name: str) -> Unsent:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Unsent(self.removeprefix(ADDRESS)) if name == "repo_id" else Unsent()
-
-    def __call__(self, *_: Any, **__: Any) -> Unsent:
-        return self
-
 
 def attach(patches: Patches, late: LateImports) -> None:
     """Begin to keep everything here."""
+    unsent.attach(patches, late)
+    remote_files.attach(patches, late)
     late.on("huggingface_hub.hf_api", lambda it: _hub(it, patches))
     for name, kinds in PUSHED.items():
         late.on(name, lambda it, kinds=kinds: _pushed(it, kinds, patches))
@@ -112,7 +102,7 @@ def _unsent(names: list[str]) -> Any:
 
     def unsent(_: Any, *args: Any, **kwargs: Any) -> Any:
         given = dict(zip(names, args, strict=False)) | kwargs
-        answer = Unsent(f"{ADDRESS}{given.get('repo_id') or ''}")
+        answer = Unsent(f"{Unsent.address}{given.get('repo_id') or ''}")
         if not given.get("run_as_future"):
             return answer
         done: Future[Unsent] = Future()

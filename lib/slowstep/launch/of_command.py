@@ -11,6 +11,7 @@ from pathlib import Path
 
 from slowstep.command.given import arguments
 from slowstep.launch.environment import DRIVER_LEFT_ALONE, QUIET
+from slowstep.launch.outside_tools import hold
 from slowstep.launch.warm_interpreter import (
     ALWAYS,
     Interpreter,
@@ -69,12 +70,13 @@ class _Saves:
     trained: int = 0
 
 
-def offline(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the environment variables that keep a trial, or a survey, from telling the world.
+def offline(folder: str | os.PathLike[str], command: Command) -> dict[str, str]:
+    """Return the environment variables that keep a trial of a command, or its survey, from telling the world.
 
     MLflow is given a database in `folder`, the trial's own: another user could own a file at a path that all share.
     """
-    return OFFLINE | {"MLFLOW_TRACKING_URI": f"sqlite:///{os.fspath(folder)}/mlflow.db", WITHIN: "1"}
+    path = hold(Path(folder) / "tools", (os.environ | command.env | command.early).get("PATH", os.defpath))
+    return OFFLINE | {"MLFLOW_TRACKING_URI": f"sqlite:///{os.fspath(folder)}/mlflow.db", "PATH": path, WITHIN: "1"}
 
 
 def refuse_within(env: Mapping[str, str]) -> None:

@@ -61,7 +61,7 @@ def start_trial(start: Start, interpreter: WarmInterpreter, line: Wire | None = 
     kept = [start.cache, built, weights]
     for made in kept:
         made.mkdir(parents=True, exist_ok=True)
-    own = offline(folder) | extensions(settings, built) if command else devices_of(settings.ranks)
+    own = offline(folder, command) | extensions(settings, built) if command else devices_of(settings.ranks)
     program = program_of(command, settings.given, folder / "given") if command else described(start, folder)
     launch = Launch(
         program=program,

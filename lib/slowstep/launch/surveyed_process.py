@@ -106,7 +106,7 @@ def _survey_from(
     words = [command.python, *command.options, "-c", entry("survey.main")]
     with tempfile.TemporaryFile() as log:
         start = FreshStart(command.folder, log, lines)
-        own = dict(env) | dict([start.variable]) | command.env | command.early | offline(scratch)
+        own = dict(env) | dict([start.variable]) | command.env | command.early | offline(scratch, command)
         guarded = Guarded(start, Order(target=BECOME, arguments=[words, given, own], folder=scratch))
         seen, ended = None, None
         try:

@@ -1,6 +1,7 @@
 """The servers that a program asks, by the network or by a socket in the file system, as far as Python asks them.
 
-What a trial writes is thrown away, and what it sends is not. So whoever diagnoses a program is told who hears it.
+Not all that a trial would send is held back (`slowstep_probe/uploads.py`). So whoever diagnoses a program is told who
+hears it.
 """
 
 from __future__ import annotations
