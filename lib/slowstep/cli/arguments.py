@@ -54,8 +54,8 @@ def _divided(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     if "--" in own:
         at = own.index("--")
         own, words = own[:at], own[at + 1 :]
-    if not words and len(own) == 2 and own[0] in OF_COMMANDS and _is_quoted(own[1]):
-        own, words = own[:1], shlex.split(own[1])
+    if not words and len(own) > 1 and own[0] in OF_COMMANDS and _is_quoted(own[-1]):
+        own, words = own[:-1], shlex.split(own[-1])
     return own, words
 
 
