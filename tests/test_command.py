@@ -536,6 +536,12 @@ def test_a_run_with_an_investigation_names_its_changes(folder: Path, capsys: pyt
     assert f"give its folder of changes, {folder / 'final'}." in capsys.readouterr().err
 
 
+def test_an_empty_tracker_is_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A variable of the shell that is not set would write to a database that nobody named."""
+    assert main(["export", "--outputs", str(folder), "--mlflow", ""]) == 2
+    assert "name one tracker" in capsys.readouterr().err
+
+
 def test_a_run_may_name_the_file_of_its_changes(folder: Path) -> None:
     """The name of the file is as near at hand as that of its folder."""
     none = {"values": {}, "feeding": [], "given": {}, "freed_memory": "returned"}

@@ -167,7 +167,10 @@ def changes_in(folder: Path) -> AdoptedChanges:
     except OSError as error:
         missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         what = "there is no such file" if missing else f"it can't be read: {error.strerror}"
-        raise SettingsError(f"{path}: {what}; give the folder final/ of a command's investigation") from None
+        raise SettingsError(
+            f"{path}: {what}; give the folder final/ of a command's investigation (that of a parameter file holds a "
+            "train.py to run)"
+        ) from None
     except (ValueError, RecursionError) as error:
         why = "it is no JSON" if isinstance(error, RecursionError | json.JSONDecodeError | UnicodeError) else error
         first = str(why).splitlines()[0].rstrip(".")
