@@ -4,6 +4,11 @@ PARAMS ?= params/quick.yaml
 SET ?=
 LAB ?=
 BIN := .venv/bin
+# a mistyped PARAMS would train the example
+TYPED := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
+$(foreach name,$(filter-out PYTHON PARAMS SET LAB CMD,$(TYPED)),$(error $(name): there is no such variable; make takes PARAMS, SET, CMD, LAB and PYTHON))
+# what is worked on: a command that trains, or parameter files
+WHAT = $(if $(CMD),$(if $(SET),--set $(SET)) -- $(CMD),$(PARAMS) $(if $(SET),--set $(SET)))
 # of what pip says, a line for each package that it fetches
 PER_PACKAGE := sed -un -e '/\.metadata/d' -e 's/^ *\(Downloading\|Using cached\) /  \1 /p' -e 's/^\(Installing\) collected.*/  \1 them/p'
 BESIDE := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
@@ -27,10 +32,10 @@ help:  ## list the targets
 setup: .venv/.ready  ## make .venv and install everything (the other targets do it themselves)
 
 diagnose: .venv/.ready  ## run all notebooks over PARAMS and write outputs/index.html
-	$(BIN)/slowstep diagnose $(if $(CMD),$(if $(SET),--set $(SET)) -- $(CMD),$(PARAMS) $(if $(SET),--set $(SET)))
+	$(BIN)/slowstep diagnose $(WHAT)
 
 measure: .venv/.ready  ## measure the same without Jupyter, and print the verdicts
-	$(BIN)/slowstep measure $(PARAMS) $(if $(SET),--set $(SET))
+	$(BIN)/slowstep measure $(WHAT)
 
 report: .venv/.ready  ## draw the reports in outputs/ again from their records
 	$(BIN)/slowstep report
@@ -39,7 +44,7 @@ audit: .venv/.ready  ## check the figures reported in PARAMS (a case, or your fi
 	$(BIN)/slowstep audit $(if $(filter file,$(origin PARAMS)),params/case_000.yaml,$(PARAMS)) $(if $(SET),--set $(SET))
 
 check: .venv/.ready  ## say whether PARAMS can be used; trains nothing
-	$(BIN)/slowstep check $(PARAMS) $(if $(SET),--set $(SET))
+	$(BIN)/slowstep check $(WHAT)
 
 lab: .venv/.ready  ## open JupyterLab on the notebooks (LAB="--allow-root --no-browser" adds options of its own)
 	$(BIN)/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/start.ipynb $(LAB)

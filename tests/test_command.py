@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ from slowstep.cli.survey_lines import lines
 from slowstep.command.options import rewritten
 from slowstep.command.resolve import CommandError, resolve
 from slowstep.launch import surveyed_run
+from slowstep.launch.changed_run import changes_in
 from slowstep.launch.surveyed_run import folder_for
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord
 from slowstep.processes.lock import locked
@@ -121,8 +123,9 @@ def test_an_archive_is_to_be_unpacked(folder: Path) -> None:
 
 def test_a_command_in_quotes_is_taken_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It can mean nothing else."""
-    assert main(["survey", f"{sys.executable} gone.py"]) == 2
-    assert "gone.py: there is no such file" in capsys.readouterr().err
+    for options in ([], ["--steps", "5"]):
+        assert main(["survey", *options, f"{sys.executable} gone.py"]) == 2
+        assert "gone.py: there is no such file" in capsys.readouterr().err
 
 
 def test_accelerate_with_one_process_is_the_program_that_it_starts(folder: Path) -> None:
@@ -195,6 +198,10 @@ def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict
         (["--minutes", "2", "measure", "a.yaml"], "behind the command that it belongs to: slowstep measure --minutes"),
         (["--verbose"], "unrecognized option --verbose. Did you mean '--version'?"),
         ([], "show in half a page what a command"),
+        (["run", "python", "train.py", "--with", "final"], "; slowstep's own options stand before it"),
+        (["diagnose", "--name", "mine", "a.yaml"], "--name is for a command after --; a parameter file has a value"),
+        (["measure", "--unprotected", "a.yaml"], "--unprotected is for a command after --"),
+        (["check", "a.yaml", "seed=1"], "put --set before seed=1: slowstep check FILE ... --set seed=1"),
         (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is not a number above 0"),
         (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is not a number above 0"),
         (["diagnose", "--startup", "nan", "--", "python", "train.py"], "'nan' is not a number above 0"),
@@ -527,6 +534,20 @@ def test_a_run_with_an_investigation_names_its_changes(folder: Path, capsys: pyt
 
     assert main(["run", "--with", str(folder), "--", sys.executable, "train.py"]) == 2
     assert f"give its folder of changes, {folder / 'final'}." in capsys.readouterr().err
+
+
+def test_an_empty_tracker_is_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A variable of the shell that is not set would write to a database that nobody named."""
+    assert main(["export", "--outputs", str(folder), "--mlflow", ""]) == 2
+    assert "name one tracker" in capsys.readouterr().err
+
+
+def test_a_run_may_name_the_file_of_its_changes(folder: Path) -> None:
+    """The name of the file is as near at hand as that of its folder."""
+    none = {"values": {}, "feeding": [], "given": {}, "freed_memory": "returned"}
+    (folder / CHANGES).write_text(json.dumps(none))
+
+    assert changes_in(folder / CHANGES) == changes_in(folder)
 
 
 SCRIPT = """#!/bin/sh

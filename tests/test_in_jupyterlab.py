@@ -64,6 +64,25 @@ def test_a_mistyped_file_is_answered_in_a_notebook_as_a_sentence(
     assert line.endswith(f"there is no such file. Did you mean '{PARAMS / 'quick.yaml'}'?")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"params": None}, "params: expected the name of a parameter file, found nothing (null)."),
+        ({"params": ""}, "params: expected the name of a parameter file, found '' (a text)."),
+        ({"outputs": None}, 'outputs: expected the name of a folder, or "", found nothing (null).'),
+        ({"overrides": [("seed", 1)]}, "overrides: expected texts such as \"budget.minutes=5\", found ('seed', 1)"),
+        ({"overrides": "budget.minute=5"}, "budget.minute: no such key. Did you mean 'minutes'?"),
+        ({"params": str(PARAMS.parent / "tests"), "overrides": ["seed=1"]}, "records are only read"),
+    ],
+)
+def test_a_parameter_that_can_not_be_meant_is_answered_as_a_sentence(given: dict, said: str) -> None:
+    """Whoever edits the parameters cell may write one override without its list, or none at all."""
+    with pytest.raises(SettingsError) as told:
+        open_investigation(**{"params": "smoke.yaml"} | given)
+
+    assert said in str(told.value)
+
+
 def test_the_bar_of_progress_goes_when_its_cell_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bar that moved on below a finished cell would look like work; the next cell that measures has its own."""
     shell, shown = InteractiveShell.instance(), []

@@ -819,6 +819,20 @@ def test_what_was_not_reached_says_so_once(minutes: float, said: str, opened: Ca
     assert {f"not reached within {said} (budget.minutes)"} == reasons
 
 
+def test_a_cell_that_is_interrupted_says_how_it_goes_on(opened: Callable[..., Lab]) -> None:
+    """The lines of the library in which it was interrupted tell nobody anything."""
+
+    def interrupted(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    lab = opened(interrupted)
+    with pytest.raises(KeyboardInterrupt) as told:
+        lab.test("compute")
+
+    (line,) = told.value._render_traceback_()
+    assert line == "interrupted; finished comparisons are kept: run the cell again to go on"
+
+
 def test_what_takes_longer_than_is_left_is_not_begun(opened: Callable[..., Lab]) -> None:
     """A comparison takes its fewest pairs at least, and what starts with its change. The first one is begun anyway."""
     levels = {"compute": {"optim": ["adamw_torch_fused"], "torch_compile": [True]}, "overheads": {}}

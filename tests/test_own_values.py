@@ -317,11 +317,11 @@ def test_a_call_is_found_under_another_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", ""])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_git_applies_the_patch(newline: str, end: str, tmp_path: Path, asked: Any) -> None:
-    """In the command's folder, which may lie inside a repository; whatever the lines end with."""
+@pytest.mark.parametrize(("mark", "newline"), [("", "\n"), ("", "\r\n"), ("\ufeff", "\r\n")])
+def test_git_applies_the_patch(mark: str, newline: str, end: str, tmp_path: Path, asked: Any) -> None:
+    """In the command's folder, also inside a repository; whatever lines end with, and the file begins with."""
     command = asked([]).command
-    text = (SOURCE.rstrip() + end).replace("\n", newline)
+    text = mark + (SOURCE.rstrip() + end).replace("\n", newline)
     (path := tmp_path / "train.py").write_bytes(text.encode())
     change = made(2)
     change["place"]["file"] = str(path)

@@ -84,6 +84,22 @@ def test_setup_tells_a_line_for_each_package(status: int, tmp_path: Path) -> Non
     assert (made.returncode == 0, (tmp_path / ".venv" / ".ready").exists()) == (status == 0, status == 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["check", "PARAM=a.yaml"], "PARAM: there is no such variable; make takes PARAMS, SET, CMD, LAB and PYTHON"),
+        (["measure", "CMD=python t.py", "SET=seed=1"], "slowstep measure --set seed=1 -- python t.py"),
+        (["diagnose", "PARAMS=a.yaml b.yaml", "SET=seed=1"], "slowstep diagnose a.yaml b.yaml --set seed=1"),
+    ],
+)
+def test_make_leaves_nothing_out_that_it_is_given(words: list[str], said: str) -> None:
+    """A mistyped PARAMS, or a command where none was expected, would train the example for minutes."""
+    asked = ["make", "--dry-run", "--old-file", ".venv/.ready", *words]
+    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert said in told.stdout + told.stderr
+
+
 # -- pins --
 
 

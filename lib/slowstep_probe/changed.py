@@ -45,7 +45,7 @@ def main(order: str) -> None:
             for line, times in Counter(lines).items() if own is None or own.number == 0 else ():
                 _say(line + (f" ({times} of them)" if times > 1 else ""))
             if not (made or asked["without"]) and asked["values"] and (own is None or own.number == 0):
-                _say("nothing was changed: the program made none of these objects")
+                _say("nothing was changed: the program made none of these objects, or made them at other lines")
             if own is None:
                 _tidy(asked["copies"])
 

@@ -26,6 +26,9 @@ DESCRIBING = (".yaml", ".yml", ".json")
 OF_COMMANDS = ("survey", "run", "diagnose", "measure", "join")
 """What can be done with a command that trains."""
 
+OF_SURVEYS = ("name", "startup", "unprotected")
+"""The options that say how a command is surveyed. A parameter file has its own values."""
+
 
 def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the parsed arguments. What follows `--` is a command that trains, whose `words` are left alone.
@@ -51,8 +54,8 @@ def _divided(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     if "--" in own:
         at = own.index("--")
         own, words = own[:at], own[at + 1 :]
-    if not words and len(own) == 2 and own[0] in OF_COMMANDS and _is_quoted(own[1]):
-        own, words = own[:1], shlex.split(own[1])
+    if not words and len(own) > 1 and own[0] in OF_COMMANDS and _is_quoted(own[-1]):
+        own, words = own[:-1], shlex.split(own[-1])
     return own, words
 
 
@@ -68,11 +71,12 @@ def _refuse_unclear(parser: Commands, own: Sequence[str], words: Sequence[str]) 
     at = next((i for i in range(1, len(own)) if _is_program(own, i)), None)
     if at is not None:
         meant = shlex.join(["slowstep", *own[:at], "--", *own[at:]])
-        parser.refuse(own[0], f"{own[at]} is a program; put -- before the command that trains: {meant}")
+        own_ones = "; slowstep's own options stand before it" if any(w.startswith("--") for w in own[at:]) else ""
+        parser.refuse(own[0], f"{own[at]} is a program; put -- before the command that trains: {meant}{own_ones}")
 
 
 def _refuse_incomplete(parser: Commands, given: argparse.Namespace, own: Sequence[str]) -> None:
-    """End the process if a command lacks what it works on, or is given a program that it has no use for."""
+    """End the process if a command lacks what it works on, or is given what it has no use for."""
     if given.words and given.command not in OF_COMMANDS:
         parser.refuse(given.command, f"{given.command} takes no command after --")
     if given.words:
@@ -80,6 +84,11 @@ def _refuse_incomplete(parser: Commands, given: argparse.Namespace, own: Sequenc
     if given.command in ("survey", "run", "join"):
         example = f"`slowstep {given.command} … -- python train.py`"
         parser.refuse(given.command, f"put the command that trains after --, as in {example}")
+    default = parser.commands[given.command].get_default
+    if unused := next((name for name in OF_SURVEYS if getattr(given, name, None) != default(name)), ""):
+        parser.refuse(given.command, f"--{unused} is for a command after --; a parameter file has a value of its own")
+    if value := next((word for word in getattr(given, "params", ()) if "=" in word and not Path(word).exists()), ""):
+        parser.refuse(given.command, f"put --set before {value}: slowstep {given.command} FILE ... --set {value}")
     if given.command in ("diagnose", "measure", "check", "audit") and not given.params:
         taken = " (--set takes all words after it, so it comes last)" if "--set" in own else ""
         training = ", or put a command that trains after --" if given.command in OF_COMMANDS else ""
@@ -128,10 +137,10 @@ def _add_survey(parser: Commands) -> None:
     survey = parser.add_command("survey", "show in half a page what a command that trains is made of")
     survey.usage = "slowstep survey [options] -- COMMAND"
     survey.add_argument(
-        "--startup", type=positive_number, default=300.0, help="most seconds until the first step (300)"
+        "--startup", type=positive_number, metavar="SECONDS", default=300.0, help="most until the first step (300)"
     )
     survey.add_argument("--unprotected", action="store_true", help="let what the program writes stay")
-    survey.add_argument("--steps", type=positive_integer, default=20, help="steps that are watched (20)")
+    survey.add_argument("--steps", type=positive_integer, metavar="N", default=20, help="steps that are watched (20)")
     add_options(survey)
 
 
@@ -145,10 +154,11 @@ def _add_measuring(parser: Commands, name: str, text: str) -> None:
     command.add_argument("--slurm", action="store_true", help="measure by jobs of Slurm (measure.slurm)")
     minutes = "how long all calls together may measure (15 for a command)"
     command.add_argument("--minutes", type=positive_number, help=minutes)
-    command.add_argument("--name", type=_identifier, help="the name of the investigation (of the program)")
-    startup = "most seconds until its first step (300)"
-    command.add_argument("--startup", type=positive_number, default=300.0, help=startup)
-    command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
+    survey = command.add_argument_group("a command after --")
+    survey.add_argument("--name", type=_identifier, help="the name of the investigation (the program's)")
+    startup = "most until its first step (300)"
+    survey.add_argument("--startup", type=positive_number, metavar="SECONDS", default=300.0, help=startup)
+    survey.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
     add_options(command)
     _add_overrides(command, "override single values; last, or before -- COMMAND")
     _add_outputs(command)
@@ -194,7 +204,7 @@ def _add_overrides(command: argparse.ArgumentParser, text: str) -> None:
 
 
 def _add_outputs(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--outputs", default=str(OUTPUTS), help=f"where results go ({OUTPUTS})")
+    command.add_argument("--outputs", metavar="FOLDER", default=str(OUTPUTS), help=f"where results go ({OUTPUTS})")
 
 
 def _identifier(text: str) -> str:

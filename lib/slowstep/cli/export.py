@@ -19,9 +19,9 @@ def export(folders: Sequence[Path], outputs: Path, mlflow: str | None, wandb: Pa
 
     What a tracker refuses is told in its own words, once for all investigations that it refuses for the same reason.
     """
-    if (mlflow is None) == (wandb is None):
+    if bool(mlflow) == (wandb is not None):
         raise SettingsError("export: name one tracker, by --mlflow URI or by --wandb FOLDER.")
-    package = "mlflow" if mlflow is not None else "wandb"
+    package = "mlflow" if mlflow else "wandb"
     if importlib.util.find_spec(package) is None:
         raise SettingsError(
             f"export: {package} is not installed; `pip install '.[export]'` in slowstep's clone brings it."
@@ -34,7 +34,7 @@ def export(folders: Sequence[Path], outputs: Path, mlflow: str | None, wandb: Pa
     for folder in every:
         one = exported(folder.resolve())
         try:
-            where = to_mlflow(one, mlflow) if mlflow is not None else to_wandb(one, wandb)
+            where = to_mlflow(one, mlflow) if mlflow else to_wandb(one, wandb)
             say(f"{one.name}: {where}{f'; nothing is decided in it: {one.undecided}' if one.undecided else ''}")
         except Exception as error:  # a tracker's errors have no common class
             refused.setdefault(f"{type(error).__name__}: {error}", []).append(one.name)

@@ -13,8 +13,10 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a command that trains on several nodes, where this is the first of them."""
     nodes = command.add_argument_group("several nodes")
     nodes.add_argument("--port", type=_port, default=PORT, help=f"where other nodes join ({PORT})")
-    nodes.add_argument("--key-file", default="", help="the key by which nodes know each other; made if it is missing")
-    nodes.add_argument("--wait", type=positive_number, default=5.0, help="most minutes until all nodes have joined (5)")
+    key = "the key by which nodes know each other; made if it is missing"
+    nodes.add_argument("--key-file", metavar="FILE", default="", help=key)
+    wait = "most until all nodes have joined (5)"
+    nodes.add_argument("--wait", type=positive_number, metavar="MINUTES", default=5.0, help=wait)
 
 
 def listen_as(given: argparse.Namespace) -> None:
@@ -28,11 +30,10 @@ def add_join(parser: Commands) -> None:
     join = parser.add_command("join", "train this node's part of what slowstep diagnose trains on several nodes")
     join.usage = "slowstep join HOST[:PORT] [options] -- COMMAND"
     join.add_argument("session", metavar="HOST[:PORT]", help="the node where slowstep diagnose runs")
-    join.add_argument("--key-file", default="", help="a copy of the session's key")
-    join.add_argument("--startup", type=positive_number, default=300.0, help="most seconds until it starts processes")
-    join.add_argument(
-        "--wait", dest="patience", type=positive_number, default=5.0, help="most minutes until it is there"
-    )
+    join.add_argument("--key-file", metavar="FILE", default="", help="a copy of the session's key")
+    startup, wait = "most until it starts processes (300)", "most until it is there (5)"
+    join.add_argument("--startup", type=positive_number, metavar="SECONDS", default=300.0, help=startup)
+    join.add_argument("--wait", dest="patience", type=positive_number, metavar="MINUTES", default=5.0, help=wait)
 
 
 def join(given: argparse.Namespace) -> int:

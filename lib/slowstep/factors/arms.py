@@ -253,7 +253,7 @@ def _level_problems(factor: Factor, value: object, settings: Settings, key: str)
     """Return the reasons why a run of these settings can't have a level, each as a message about `key`."""
     wrong = factor.wrong_with(value) or factor.refuses(value, settings.run)
     if wrong:
-        return [f"{key}: {wrong}."]
+        return [f"{key}: {wrong}" + ("" if wrong.endswith("?") else ".")]
     level = factor.level(value, settings.run)
     if why := impossible(level, settings.run):
         return [f"{key}: {why}."]

@@ -13,6 +13,7 @@ from slowstep.factors import Meaning, in_code, is_undoing
 from slowstep.factors.factor import Factor, show
 from slowstep.final.choice import Choice, causes_of
 from slowstep.final.decision import decision_of
+from slowstep.final.patch import PATCH
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
 from slowstep.judgement.nodes import NODE
@@ -37,7 +38,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
 
     `edits_patch` is the text of the patch beside it; empty if there is none. `notes` say what can't be written now.
     """
-    parts = [f"# What to change in {code(str(command))}"]
+    parts, final = [f"# What to change in {code(str(command))}"], (lab.folder / "final").resolve()
     if choice.adopted and choice.chosen:
         verdict = choice.chosen.verdict
         how = f"{effect(verdict.effect)} throughput, measured in fresh pairs; class {verdict.meaning}."
@@ -46,9 +47,9 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
             "\n".join(_lines(choice.chosen, command)) or "No line of the code changes: the command does, see below."
         ]
         if edits_patch:
-            parts += ["The file `changes.patch` holds those that are keywords of a call, for `git apply -p1`."]
+            apply = code(f"git apply -p1 {shlex.quote(str(final / PATCH))}")
+            parts += [f"In the command's folder, {apply} makes those that are keywords of a call."]
         parts += notes
-        final = lab.folder / "final"
         parts += ["Train with these changes before a line is edited:"]
         parts += [code(f"slowstep run --with {shlex.quote(str(final))} -- {command}")]
     else:
@@ -59,10 +60,10 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
     parts += _not_taken(choice, command)
     changed = choice.settings if choice.adopted else lab.settings
     kept = changed.freed_memory != lab.settings.freed_memory
-    values = _that_are_here(changed.given, command, lab.folder / "final" / COPIES) | options(choice)
+    values = _that_are_here(changed.given, command, final / COPIES) | options(choice)
     debug = set(debugging(command.env | command.early)) if changed.changes.get(KEY) is False else set()
     if kept or values or debug:
-        words = given.words(command, values, (lab.folder / "final").resolve() / COPIES)
+        words = given.words(command, values, final / COPIES)
         shown, unset = without_variables(debug, words, command)
         before = f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
         parts += ["## The command", code(unset + before + shlex.join(hidden(shown)))]

@@ -15,6 +15,9 @@ from slowstep.settings.command import Command
 from slowstep_probe.changing.intervention import NEED_WORKERS
 from slowstep_probe.places import FOLDERS
 
+MARK = "\ufeff"
+"""The mark of byte order, with which editors of Windows begin a file. The parser leaves it out."""
+
 PATCH = "changes.patch"
 """The file in final/ with the patch."""
 
@@ -68,6 +71,7 @@ def _edited_file(path: Path, changes: Sequence[Mapping[str, Any]]) -> tuple[str,
         before = path.read_bytes().decode("utf-8")
         after, left = edit(before, changes)
         compile(after, str(path), "exec", dont_inherit=True)
+        after = MARK + after if before.startswith(MARK) else after
     except (OSError, UnicodeDecodeError, cst.ParserSyntaxError, SyntaxError):
         return "", "", list(changes)
     return before, after, left

@@ -37,6 +37,7 @@ from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import ObservationRecord, Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
+from slowstep.settings.errors import Sentence
 from slowstep.settings.sections import FINAL, TESTED_SECTIONS
 from slowstep.text.shown import Shown
 
@@ -51,6 +52,12 @@ Watch = Callable[[Progress], None]
 LATE_PROFILE_FACTOR = 3
 """The multiple of the seconds kept for the profile that it may take where the minutes are over. Where a busy machine
 has used them up, a launch lasts longer than the first one did."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A measurement that the user ended. A notebook shows the text alone."""
+
+    _render_traceback_ = Sentence._render_traceback_
 
 
 class Lab(Shown):
@@ -95,7 +102,10 @@ class Lab(Shown):
             return self.evidence.require(spec)
         if found is None:
             spec = self._going_on(spec)
-            found = spec.measure(self.measurer, self._progress_callback(spec))
+            try:
+                found = spec.measure(self.measurer, self._progress_callback(spec))
+            except KeyboardInterrupt:
+                raise Interrupted("interrupted; finished comparisons are kept: run the cell again to go on") from None
             if found is not None:
                 self._keep(spec, found)
         return found

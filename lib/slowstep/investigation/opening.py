@@ -31,6 +31,7 @@ from slowstep.measure.slurm.measurer import SlurmMeasurer
 from slowstep.records import Environment, Store
 from slowstep.settings import Loaded, Settings, SettingsError, load
 from slowstep.settings.command import AsMeasured
+from slowstep.settings.convert import describe as shown
 from slowstep.settings.convert import to_plain
 from slowstep.settings.load import wrong_with_name
 from slowstep.settings.run import training_defaults
@@ -69,23 +70,26 @@ DESCRIPTION = ("investigation", "last")
 
 def open_investigation(
     params: str,
-    overrides: Sequence[str] = (),
+    overrides: Sequence[str] | str = (),
     outputs: str = "",
     notebook: str = "",
     measure: bool = True,
     measurer: Measurer | None = None,
 ) -> Lab:
-    """Return the lab of a parameter file, with values overridden; SettingsError says what is wrong with the file.
+    """Return the lab of a parameter file, with values overridden; SettingsError says what is wrong with the arguments.
 
     The file is looked for here, then in params/. The lab measures where its section `measure` says if no other
     `measurer` is given, and not at all without `measure`. `params` may also be an investigation's folder, whose records
     are only read.
     """
+    overrides = _checked(params, overrides, outputs)
     places = (Path(params), ROOT / params, ROOT / "params" / params)
     path = next((p for p in places if p.is_file() or (p / "records").is_dir()), None)
-    if path is None:  # what is named in its place lies in params/
-        path = next((p for p in places if p.exists()), places[-1])
+    if path is None:  # what a bare name stands for lies in params/
+        path = next((p for p in places if p.exists()), places[2 if Path(params).name == str(params) else 1])
     if path.is_dir():
+        if overrides:
+            raise SettingsError(f"{path}: records are only read, and nothing is overridden; name the file (.yaml)")
         return read_investigation(path, notebook)
     loaded, place = load(path, overrides), Path(outputs) if outputs else ROOT / "outputs"
     if not measure:
@@ -96,6 +100,18 @@ def open_investigation(
     if problems:
         raise SettingsError(problems)
     return open_lab(loaded, place, notebook, measurer, _watch())
+
+
+def _checked(params: object, overrides: object, outputs: object) -> list[str]:
+    """Return the overrides, which may be a single one; SettingsError names what is no text."""
+    if not isinstance(params, str | Path) or not str(params):
+        raise SettingsError(f"params: expected the name of a parameter file, found {shown(params)}.")
+    if not isinstance(outputs, str | Path):
+        raise SettingsError(f'outputs: expected the name of a folder, or "", found {shown(outputs)}.')
+    given = list(overrides) if isinstance(overrides, list | tuple) else [overrides]
+    if wrong := [one for one in given if not isinstance(one, str)]:
+        raise SettingsError(f'overrides: expected texts such as "budget.minutes=5", found {shown(wrong[0])}.')
+    return given
 
 
 def open_command(command: str | Sequence[str], name: str = "", outputs: str = "", notebook: str = "lab") -> Lab:

@@ -128,14 +128,14 @@ def outdated(changes: AdoptedChanges, command: Command) -> Iterator[str]:
     if changes.program not in ("", command.program):
         yield (
             f"these changes were found for {changes.program}; in {command.program} those of its loaders are not "
-            "made, since they belong to a line"
+            "made, since they belong to a line; `slowstep diagnose` on it finds its own"
         )
         return
     moved = [command.shown(file) for file, known in changes.sources.items() if digest(file) != known]
     if moved:
         yield (
             f"{', '.join(moved[:3])} changed after these changes were found; those of a loader are made only where its "
-            "line is the same. What was changed is said at the end"
+            "line is the same, and `slowstep diagnose` finds them anew. What was changed is said at the end"
         )
 
 
@@ -154,7 +154,7 @@ def _new_folder() -> Path:
 
 def changes_in(folder: Path) -> AdoptedChanges:
     """Return the changes that an investigation left in its final/; SettingsError if they can't be read."""
-    path = folder / CHANGES
+    path = folder if folder.name == CHANGES else folder / CHANGES
     if not path.exists() and (folder / "final" / CHANGES).is_file():
         raise SettingsError(f"{folder}: is an investigation; give its folder of changes, {folder / 'final'}.")
     try:
@@ -167,7 +167,10 @@ def changes_in(folder: Path) -> AdoptedChanges:
     except OSError as error:
         missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         what = "there is no such file" if missing else f"it can't be read: {error.strerror}"
-        raise SettingsError(f"{path}: {what}; give the folder final/ of a command's investigation") from None
+        raise SettingsError(
+            f"{path}: {what}; give the folder final/ of a command's investigation (that of a parameter file holds a "
+            "train.py to run)"
+        ) from None
     except (ValueError, RecursionError) as error:
         why = "it is no JSON" if isinstance(error, RecursionError | json.JSONDecodeError | UnicodeError) else error
         first = str(why).splitlines()[0].rstrip(".")

@@ -32,7 +32,7 @@ FINAL_FILES = {
     "lora_config.yaml": "LoraConfig(**...)",
     "quantization_config.yaml": "BitsAndBytesConfig(**...)",
     "changes.md": "the lines of the program to change, each with what it brings",
-    "changes.patch": "those that are keywords of a call, for `git apply -p1`",
+    "changes.patch": "those that are keywords of a call, for `git apply -p1` in the command's folder",
     "changes.json": "the same for `slowstep run --with`, which trains with them and edits nothing",
     "decision.md": "the decision with its reasons, to keep beside the code",
     "train.py": "trains the job with this configuration; plain transformers and peft",

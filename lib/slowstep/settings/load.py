@@ -178,7 +178,8 @@ def _parse_override(text: str) -> tuple[str, Any]:
     try:
         return key.strip(), parse(value)[0]
     except UnreadableYaml as error:
-        raise SettingsError(f"override '{text[:200]}': the value is not readable as YAML: {error}") from None
+        why = f"the value is not readable as YAML: {error}; one with spaces stands in quotes: 'key=[2, 8]'"
+        raise SettingsError(f"override '{text[:200]}': {why}") from None
 
 
 def _set(data: dict[str, Any], key: str, value: Any) -> None:
