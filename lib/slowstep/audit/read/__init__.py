@@ -18,8 +18,8 @@ from slowstep.audit.read.cells import holds_table
 from slowstep.audit.read.html_tables import as_markdown, holds_html_table, notebook_text
 from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.labelled_lines import labelled_rows
-from slowstep.audit.read.latex_tables import holds_latex_table, latex_as_markdown
 from slowstep.audit.read.logs import read_log
+from slowstep.audit.read.markups import as_markdown_tables, holds_markup
 from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, logs_in
 from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
@@ -28,7 +28,6 @@ from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.text_files import (
     LOG_LINE,
     beginning_of,
-    begins_latex_table,
     boxed,
     looks_like_table,
     refuse_no_text,
@@ -43,7 +42,7 @@ from slowstep.settings.reported import Reported, Row
 __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_state", "rows"]
 
 TABLES = (".csv", ".tsv")
-PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb", ".tex")
+PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb", ".tex", ".adoc", ".wiki")
 LOGS = (".log", ".txt", ".out", ".err", ".org", ".rst")
 
 QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)
@@ -120,16 +119,16 @@ def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
 def _read_page(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     """Return the rows of the tables of a page, or where these have no figures those of its logs, and what it claims.
 
-    HTML and LaTeX are read as Markdown, so that lines are counted in that.
+    HTML and other markups are read as Markdown, so that lines are counted in that.
     """
     of_notebook = path.suffix.lower() == ".ipynb"
     text = notebook_text(path) if of_notebook else text_of(path)
     in_html = path.suffix.lower() in (".html", ".htm") or holds_html_table(text)
     text = as_markdown(text) if in_html else text
     text = text if in_html else QUOTED.sub("", text)
-    in_latex = holds_latex_table(text)
-    text = latex_as_markdown(text) if in_latex else text
-    own = not (in_html or in_latex or of_notebook)
+    in_markup = holds_markup(text)
+    text = as_markdown_tables(text) if in_markup else text
+    own = not (in_html or in_markup or of_notebook)
     source = str(path) if own else f"{path} (as Markdown)"
     found, refused = [], None
     try:
@@ -171,8 +170,10 @@ def _log_beside_tables(path: Path, columns: dict[str, str]) -> list[dict[str, An
 
 def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a text file: those of its table, or those of a log beside a box without speeds."""
+    if holds_markup(beginning_of(path)):
+        return _read_page(path, columns)
     if not looks_like_table(path):
-        return _read_page(path, columns) if begins_latex_table(path) else _log_or_aligned(path, columns)
+        return _log_or_aligned(path, columns)
     try:
         found, refused = read_table(path, columns), None
     except NoFigures as error:

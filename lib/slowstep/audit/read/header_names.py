@@ -33,6 +33,15 @@ ALIASES = (
     | {"throughput per gpu (tflop/s/gpu)": "tflops_per_device"}
     | {f"total {unit}": unit for unit in ("hours", "minutes", "seconds")}
     | dict.fromkeys((f"total {money}" for money in ("$", "€", "usd", "eur", "cost", "price")), "cost")
+    | {
+        f"{of}{what}": "samples_per_epoch"
+        for of, what in (
+            *((of, "samples") for of in ("training ", "train ", "# training ", "# train ", "dataset ", "data set ")),
+            *((of, "examples") for of in ("training ", "train ", "num ", "# training ", "# train ", "dataset ")),
+            *((of, " size") for of in ("dataset", "data set", "training set", "train set")),
+        )
+    }
+    | dict.fromkeys(("total steps", "training steps", "optimizer steps", "total optimizer steps"), "steps")
     | dict.fromkeys(("num epochs", "n epochs", "number of epochs", "# epochs"), "epochs")
     | dict.fromkeys(
         ("total tokens", "training tokens", "train tokens", "tokens trained", "tokens seen"), "tokens_in_all"

@@ -42,7 +42,16 @@ NUMBERS = (
         ),
         BATCH,
     )
-    | dict.fromkeys(("gradient accumulation steps", "accumulate grad batches"), ACCUMULATED)
+    | dict.fromkeys(
+        (
+            "gradient accumulation steps",
+            "accumulate grad batches",
+            "accum iter",
+            "accumulate grad iterations",
+            "update freq",
+        ),
+        ACCUMULATED,
+    )
     | dict.fromkeys(("total train batch size", "global train batch size", "effective train batch size"), SAMPLES)
     | {f"{of} {batch}": SAMPLES for of in ("global", "effective") for batch in BATCHES}
     | dict.fromkeys(("batch", "batch size", "train batch size"), UNCLEAR)

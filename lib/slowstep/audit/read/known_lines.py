@@ -50,7 +50,8 @@ def known_in(line: str) -> tuple[list[Known], str, str]:
     if not found:
         return [], "", line
     shown, before = found[0][-LONGEST:], line[: found.start()]
-    said = [(found["name"], f"{found['number']} {found['unit'] or 's'}/step", shown)]
+    what = "step" if found.re in (OF_NANOGPT, OF_TIMM) else "it"  # meters count the batches of a loader
+    said = [(found["name"], f"{found['number']} {found['unit'] or 's'}/{what}", shown)]
     if "rate" in found.re.groupindex:
         said.append((found["name"], f"{found['rate']} samples/s", shown))
     return said, before, f"{before};{line[found.end() :]}"

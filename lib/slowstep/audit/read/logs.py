@@ -136,6 +136,7 @@ def read_log(path: Path, columns: Mapping[str, str] | None = None, beside_box: b
     if not found:
         spoken = _spoken(path, log, columns, beside_box)
         found, rests_on = [(spoken.figures, spoken.questions)], [{"steps": spoken.steps} if spoken.steps else {}]
+        words = [spoken.step_word]
     parts = zip_longest(found, rests_on, words)
     rows = [
         {

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from slowstep.audit.micro_batches import step_word
 from slowstep.audit.read.columns import Column, column, figure
 from slowstep.audit.read.known_lines import known_in
 from slowstep.audit.read.other_work import OF_TRAINING, evaluates_last, prepares
@@ -131,6 +132,8 @@ class SpokenFigure:
     question: str = ""
     at: int = -1
     """The number of its line."""
+    step_word: str = ""
+    """What it calls a step that may be a micro-batch."""
 
 
 def said_in(line: str, given: Given = ()) -> Iterator[SpokenFigure]:
@@ -233,7 +236,7 @@ def _said(name: str, cell: str, held: Column, shown: str) -> SpokenFigure | None
             if re.match(r"[0.,]*(?![\d.,])", cell)
             else SpokenFigure(name=name, shown=shown, question=_of_a_log(str(error)))
         )
-    return SpokenFigure(name=name, shown=shown, known=known) if known else None
+    return SpokenFigure(name=name, shown=shown, known=known, step_word=step_word(f"{name} {cell}")) if known else None
 
 
 def _is_name(line: str, end: int, before: str) -> bool:

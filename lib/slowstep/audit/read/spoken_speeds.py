@@ -79,6 +79,8 @@ class Spoken:
     """Questions about quantities that are said in several ways."""
     steps: int = 0
     """How many steps its lines count; 0 if they count none."""
+    step_word: str = ""
+    """What its lines call a step that may be a micro-batch."""
 
 
 def spoken_speeds(lines: Iterable[str], columns: Mapping[str, str] | None = None) -> Spoken:
@@ -109,6 +111,8 @@ class _Gathering:
         """The lines of reinforcement learning."""
         self._of_training: set[int] = set()
         """The numbers of the lines that name training."""
+        self._words: dict[Key, str] = {}
+        """What each pace of steps is called after."""
         self._sources: dict[Key, LineSources] = {}
         self._steps = StepCount()
 
@@ -134,6 +138,7 @@ class _Gathering:
         while self._found.get(key, [(-1, "")])[-1][0] == i:
             key = (quantity, f"{key[1]} again")
         self._found.setdefault(key, []).append((i, number))
+        self._words |= {key: said.step_word} if quantity in OF_STEPS else {}
         if SPEEDS.fullmatch(quantity):
             self._steps.add(line, i)
             self._sources.setdefault(key, LineSources()).add(line[:LONGEST], said.shown)
@@ -158,8 +163,10 @@ class _Gathering:
         if not any(SPEEDS.fullmatch(quantity) for quantity, _ in several):
             unclear = self._said_once() | unclear
         questions = []
+        words = [self._words[key] for key in several if key in self._words]
         if (parts := self._steps.micro_batches) > 1 and (of_parts := [key for key in several if _of_iterations(key)]):
             several |= {key: _of_a_step(key[0], several[key], parts) for key in of_parts}
+            words = []
             questions.append(
                 f"its lines count {parts} iterations in a step, so their pace is turned into that of a step: is it so?"
             )
@@ -168,7 +175,7 @@ class _Gathering:
         figures, asked = _figures_of(several)
         if figures:  # else all that is unclear is told
             questions += [text for name, text in unclear.items() if name in doubted]
-        return Spoken(figures, unclear, [*questions, *asked], self._steps.steps.counted)
+        return Spoken(figures, unclear, [*questions, *asked], self._steps.steps.counted, "".join(words[:1]))
 
     def _doubt(self) -> set[str]:
         """Turn speeds into questions whose lines may be of other work than the training, or of several trainings.

@@ -34,6 +34,9 @@ COUNTED = ("steps", "samples", "tokens_in_all")
 CERTAIN, GROWN = 9, 1.5
 """How often values rise without a fall, and by what ratio in all, where nothing but a sum does so."""
 
+ENDED = 0.02
+"""The share of the planned steps that the last row of a whole run may be short of."""
+
 ADDED = 0.5
 """The share of the first value that the rows add to a sum at least, since the first one may hold a slow start."""
 
@@ -55,6 +58,8 @@ def read_sums(row: Mapping[str, Any], by_epoch: bool) -> dict[str, Any]:
     for whole, values in row.get("course", {}).items():
         sizes = [parse(value).middle for value in values]
         planned = whole in COUNTED and len({*sizes}) == 1 and not by_epoch
+        if planned and at and at[-1] < (1 - ENDED) * sizes[0]:  # its rows end before, and their sums with them
+            figures.pop(whole, None)
         if whole not in SUMS or len(values) < 2 or planned or _adds_up(sizes, at):
             continue
         figures.pop(whole, None)

@@ -85,8 +85,9 @@ def _agreeing_with_figures(row: dict[str, Any], values: dict[str, Any]) -> tuple
         return values | ({DEVICES: near} if near > 1 and DEVICES not in values else {}), []
     if total and not _counts_steps(row, values):
         values.pop(SAMPLES)
-        asked = f"its head says {total:,} samples a step: does its bar count steps, or the micro-batches of steps?"
-        return values, [] if ACCUMULATED in values else [asked]
+        what = "its bar count" if "planned" in row["rests_on"] else "its lines count"
+        asked = f"its head says {total:,} samples a step: does {what} steps, or the micro-batches of steps?"
+        return values, [] if {ACCUMULATED, BATCH} <= values.keys() else [asked]
     return values, []
 
 
@@ -98,7 +99,8 @@ def _samples_of(figures: Mapping[str, Any]) -> Figure | None:
 
 def _counts_steps(row: dict[str, Any], values: Mapping[str, Any]) -> bool:
     """Return whether a row is known to count steps, or micro-batches of which a step is known to have so many."""
-    if not row["step_word"] or values.get(ACCUMULATED) == 1:
+    by_lines = "planned" not in row["rests_on"] and not values.keys() & {ACCUMULATED}
+    if not row["step_word"] or values.get(ACCUMULATED) == 1 or by_lines:
         return True
     if row["step_word"] == MICRO_BATCH:
         return ACCUMULATED in values
