@@ -13,6 +13,7 @@ from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgeme
 from slowstep.audit.odd_sizes import odd_sizes, unlike_sizes
 from slowstep.audit.outliers import SLIPS, unlike_neighbours
 from slowstep.audit.physics import Sizes
+from slowstep.audit.products import unlike_products
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.relations import TITLES
@@ -73,6 +74,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
             *unlike_sizes(found),
             *unlike_speeds(possible),
             *unlike_flops(possible),
+            *unlike_products(found),
             *recomputed_flops(found, reported.device),
             *physics.batches_that_hold(found),
             *physics.of_all_devices(found, reported.device),

@@ -182,6 +182,7 @@ def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
         found = _log_beside_tables(path, columns) or found
     if refused and not found:
         raise refused
+    found[0]["prose"] = claimed_sizes(beginning_of(path))
     return found
 
 
@@ -192,14 +193,16 @@ def _log_or_aligned(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]
     """
     text = beginning_of(path)
     told = [] if LOG_LINE.search(text) else labelled_rows(text, str(path), columns)
-    if told:
-        return told
-    try:
-        return read_log(path, columns)
-    except Unreadable as refused:
-        with contextlib.suppress(NoFigures):
-            return table_rows(aligned_as_markdown(text), f"{path} (as Markdown)", columns)
-        raise refused from None
+    if not told:
+        try:
+            return read_log(path, columns)
+        except Unreadable as refused:
+            with contextlib.suppress(NoFigures):
+                told = table_rows(aligned_as_markdown(text), f"{path} (as Markdown)", columns)
+            if not told:
+                raise refused from None
+    told[0]["prose"] = claimed_sizes(text)
+    return told
 
 
 def _tried(read: Any, problems: list[str]) -> list[Row]:

@@ -98,7 +98,7 @@ LABELLED = re.compile(
 
 LETTERS = (
     *("batch", "bs", "len", "ctx", "context", "window", "block", "acc", "device", "world", "process", "optimization"),
-    *("worker", "parallel", "image", "img", "checkpoint", "pack", "bf16", "fp16", "tf32", "compile", "liger"),
+    *("worker", "parallel", "image", "img", "checkpoint", "pack", "freq", "bf16", "fp16", "tf32", "compile", "liger"),
 )
 """What each of these lines holds."""
 

@@ -18,6 +18,7 @@ from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.nested_bars import outer_bars
 from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 from slowstep.audit.read.paces import settled
+from slowstep.audit.read.partial_rows import last_error
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
 from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
 from slowstep.audit.read.source_text import Unreadable
@@ -149,6 +150,8 @@ def read_log(path: Path, columns: Mapping[str, str] | None = None, beside_box: b
         }
         for row, steps, word in parts
     ]
+    if not ends and (error := last_error(path)):
+        rows[-1]["questions"].append(f"its log ends with '{error}': did it train to its end?")
     begun = [(training.at, training.stretches[-1].at) for training in trainings] or [(at, at) for at, _ in ends]
     return with_heads(rows, heads, begun)
 

@@ -25,7 +25,7 @@ from slowstep.audit.read.device_cells import of_devices
 from slowstep.audit.read.source_text import NoFigures, Unreadable
 from slowstep.audit.read.stated_cells import with_percentages
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.unit_grammar import PER_DEVICE
+from slowstep.audit.read.unit_grammar import PER_DEVICE, TIMES
 from slowstep.audit.read.unknown_columns import UNSET
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, TIMED
@@ -60,6 +60,11 @@ TOTAL = re.compile(r"(?:grand )?total(?: cost| price)?|spend|spent|bill")
 BARE_STEP = re.compile(r"step ?[(\[][^)\]]+[)\]]|step[ _](?:ms|s)", re.IGNORECASE)
 """A header `step (ms)`, which may be that of the optimizer beside columns of passes."""
 
+OF_A_COMMAND = re.compile(
+    r"(?:(?P<label>command)|(?P<mean>mean)|stddev|median|min|max|user|system|exit_codes)(?: \[(?P<unit>m?s|min)\])?"
+)
+"""Columns of hyperfine's tables, in seconds where no unit stands behind them."""
+
 PATH_OF_TRAINING = re.compile(
     r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
 )
@@ -82,6 +87,8 @@ def by_headers_and_cells(
     names = [plain(cell[0]).lower() for cell in header]
     export = bool({*names} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
+    if "command" in names:
+        held = [_of_a_command(name) or one for name, one in zip(names, held, strict=True)]
     _refuse_uneven(header, body, held, source)
     texts = by_column(header, body)
     held = [of_devices(one, cells) for one, cells in zip(held, texts, strict=True)]
@@ -90,6 +97,16 @@ def by_headers_and_cells(
     held = [_of_one_thing(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     held = [_of_money(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     return by_those_beside(held, names, texts)
+
+
+def _of_a_command(name: str) -> Column | None:
+    """Return the meaning of a column of hyperfine's, which times whole commands; None for another one."""
+    found = OF_A_COMMAND.fullmatch(name)
+    if not found:
+        return None
+    if found["label"]:
+        return Column("label")
+    return Column("figure", "seconds", TIMES[found["unit"] or "s"]) if found["mean"] else Column("ignored")
 
 
 def _of_one_thing(one: Column, name: str, cells: Sequence[str]) -> Column:

@@ -36,6 +36,7 @@ from slowstep.audit.read.meanings import (
     with_optimizer,
 )
 from slowstep.audit.read.midway import changed_midway, without_whole_times
+from slowstep.audit.read.partial_rows import broken_off, of_processes
 from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.row_cells import read_row, shortened
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
@@ -56,9 +57,18 @@ MANY = 5
 
 CLOCK_LEFT_OUT = "is a point in time, and no duration, and is left out"
 
+BROKEN_OFF = "its table calls it '{}': are its figures those of a training that came to its end?"
+
+OF_PROCESSES = (
+    "Are the rows with other numbers of '{}' of the processes of one run? Then they are no runs to compare, and a "
+    "speed is that of each process, or of all"
+)
+
 PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samples_per_s", "tokens_per_s"))}
 
-OF_CALLS = re.compile(r"(?:#|no\.?|num(?:ber)?|n)?[ _]?(?:of )?(?:n?calls|invocations)(?: count)?", re.IGNORECASE)
+OF_CALLS = re.compile(
+    r"(?:#|no\.?|num(?:ber)?|n)?[ _]?(?:of )?(?:n?calls|invocations|instances)(?: count)?", re.IGNORECASE
+)
 """Headers of a column that says how often each part of a run was called."""
 
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
@@ -183,6 +193,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
     found = _sizes([read_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
+    for at, word in broken_off(header, body).items():
+        found[at]["questions"] += [BROKEN_OFF.format(word)] if measured_in(found[at]) else []
     found = _named_by_words(found, held, body) if not counters else found
     unread = [
         plain(header[i][0])
@@ -202,7 +214,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         asked = [f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out if not clocked] + [of_optimizer] * bool(of_optimizer)
         asked += odd_ratios([plain(cell[0]) for cell in header], held, by_column(header, body))
         own[0] |= {"questions": [*own[0]["questions"], *asked]}
-        own[0] |= {"of_table": [*filter(None, [of_evaluation]), *unclear.values()]}
+        ranks = [OF_PROCESSES.format(name)] if (name := of_processes(header, body)) else []
+        own[0] |= {"of_table": [*filter(None, [of_evaluation]), *unclear.values(), *ranks]}
         own[0] |= {"left_out": names_of(evaluations, held, body)} if of_evaluation else {}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 

@@ -85,8 +85,8 @@ def _agreeing_with_figures(row: dict[str, Any], values: dict[str, Any]) -> tuple
         return values | ({DEVICES: near} if near > 1 and DEVICES not in values else {}), []
     if total and not _counts_steps(row, values):
         values.pop(SAMPLES)
-        what = "its bar count" if "planned" in row["rests_on"] else "its lines count"
-        asked = f"its head says {total:,} samples a step: does {what} steps, or the micro-batches of steps?"
+        what = "does its bar" if "planned" in row["rests_on"] else "do its lines"
+        asked = f"its head says {total:,} samples a step: {what} count steps, or the micro-batches of steps?"
         return values, [] if {ACCUMULATED, BATCH} <= values.keys() else [asked]
     return values, []
 
