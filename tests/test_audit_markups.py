@@ -1,4 +1,4 @@
-"""Tables in the markups of wikis and documentation, reports of benchmarking tools, and rows that are of no whole run."""
+"""Tables in the markups of wikis, reports of benchmarking tools, and rows that are of no whole run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_summary_of_hyperfine_is_held_against_its_times(size: str, holds: bool
 def test_a_command_of_hyperfine_is_a_run(name: str, text: str, tmp_path: Path) -> None:
     run = report(tmp_path / name, text).runs[0]
 
-    assert ("a", 0.9) == (run.label, run.given["seconds"].middle)
+    assert ("a", "0.9") == (run.label, str(run.given["seconds"]))
 
 
 @pytest.mark.parametrize(("speed", "faults"), [("124.65", 0), ("249.3", 1)])
@@ -172,6 +172,5 @@ def test_sums_so_far_are_not_those_of_the_planned_steps(tmp_path: Path) -> None:
     rows = "".join(f"{i},300,{i * 16400},{i * 3.2}\n" for i in range(10, 100, 10))
     found = report(tmp_path / "t.csv", "step,total_steps,total_tokens,elapsed (s)\n" + rows)
 
-    assert 16400 == pytest.approx(
-        found.runs[0].solved.known.get("tokens_per_step", found.runs[0].devices * 16400).middle
-    )
+    assert "steps" not in found.runs[0].given
+    assert "tokens_per_step" not in found.runs[0].solved.known
