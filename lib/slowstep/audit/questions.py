@@ -7,16 +7,16 @@ from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 from slowstep.audit.arithmetic import loads_beside
-from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps, of_one_epoch
+from slowstep.audit.device_words import named_devices
 from slowstep.audit.differences import changed
 from slowstep.audit.figures import exact
 from slowstep.audit.findings import times
-from slowstep.audit.named_devices import named_devices
 from slowstep.audit.outliers import SLIPS, unlike_for_a_reason
 from slowstep.audit.prose_claims import prose_claims
 from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import QUESTIONS, SAY, TEXT, ReportedRun, described
+from slowstep.audit.short_runs import BESIDE_STEPS, beside_steps, of_one_epoch
 from slowstep.factors.factor import show
 from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings

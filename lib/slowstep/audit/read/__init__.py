@@ -17,21 +17,14 @@ from slowstep.audit.read.aligned_tables import aligned_as_markdown
 from slowstep.audit.read.cells import holds_table
 from slowstep.audit.read.html_tables import as_markdown, holds_html_table, notebook_text
 from slowstep.audit.read.json_files import read_json
-from slowstep.audit.read.labelled_lines import labelled_rows
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.markups import as_markdown_tables, holds_markup
-from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, logs_in
+from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, labelled_rows, logs_in
 from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
 from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
-from slowstep.audit.read.text_files import (
-    LOG_LINE,
-    beginning_of,
-    boxed,
-    looks_like_table,
-    refuse_no_text,
-)
+from slowstep.audit.read.text_files import LOG_LINE, beginning_of, boxed, looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.audit.row_settings import without_overridden
 from slowstep.audit.run import TIMED

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from slowstep.audit.read.change_headers import LESS, changes_the_one
 from slowstep.audit.read.columns import MEASURED, OF_TEXT, Column, is_number, plain
-from slowstep.audit.read.few_steps import STATISTIC
+from slowstep.audit.read.header_names import LESS, STATISTIC, changes_the_one
 from slowstep.audit.read.stated_cells import is_base
 from slowstep.audit.read.unit_grammar import TIMES
 

@@ -13,18 +13,16 @@ from typing import Any
 from slowstep.audit.figures import parse
 from slowstep.audit.read.bar_names import ends_with_metric, is_loss, shows_no_loss
 from slowstep.audit.read.heads import Heads, heads_of
-from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.midway import changed_midway, without_whole_times
-from slowstep.audit.read.nested_bars import outer_bars
 from slowstep.audit.read.other_work import evaluates_first, is_beforehand
-from slowstep.audit.read.paces import settled
 from slowstep.audit.read.partial_rows import last_error
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
-from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
+from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, outer_bars, separate_runs
 from slowstep.audit.read.source_text import Unreadable
 from slowstep.audit.read.spoken_lines import SPEEDS
 from slowstep.audit.read.spoken_speeds import Spoken, spoken_speeds
-from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
+from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again, settled
+from slowstep.audit.read.trainer_state import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.read.with_heads import with_heads
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import MICRO_BATCH

@@ -21,7 +21,7 @@ from slowstep.audit.read.columns import (
     setting_called,
 )
 from slowstep.audit.read.columns_beside import by_those_beside, ignored
-from slowstep.audit.read.device_cells import of_devices
+from slowstep.audit.read.measures import of_devices
 from slowstep.audit.read.source_text import NoFigures, Unreadable
 from slowstep.audit.read.stated_cells import with_percentages
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER

@@ -22,8 +22,7 @@ from slowstep.audit.read.columns import (
     figure,
     plain,
 )
-from slowstep.audit.read.device_cells import counted_devices
-from slowstep.audit.read.measures import number
+from slowstep.audit.read.measures import counted_devices, number
 from slowstep.audit.read.source_text import Unreadable
 from slowstep.audit.read.stated_cells import is_base, stated
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting, may_be_size

@@ -19,11 +19,9 @@ from slowstep.audit.read.before_and_after import (
 from slowstep.audit.read.cells import Table, bare
 from slowstep.audit.read.columns import NOTHING, OUT_OF_MEMORY, column, is_number, plain
 from slowstep.audit.read.courses import POSITIONS
-from slowstep.audit.read.group_lines import with_groups_named
-from slowstep.audit.read.header_lines import with_one_header
+from slowstep.audit.read.header_lines import with_groups_named, with_one_header
 from slowstep.audit.read.phase_lines import with_phases_named
-from slowstep.audit.read.repeats_in_columns import with_repeats_in_rows
-from slowstep.audit.read.runs_in_columns import with_runs_in_rows
+from slowstep.audit.read.runs_in_columns import with_repeats_in_rows, with_runs_in_rows
 
 CHART = re.compile(r"(?P<run>.+?) - (?P<metric>.+?)(?P<end>__(?:MIN|MAX))?")
 """A header of the export of one of W&B's charts: the run, the metric, and whether it is an end of a smoothed range."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import parse
-from slowstep.audit.read.captions import with_units_of_captions
+from slowstep.audit.read.captions import headings_of, is_of_inference, with_units_of_captions
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
-from slowstep.audit.read.clocks import pace_by_clock, points_in_time
+from slowstep.audit.read.clocks import pace_by_clock, points_in_time, with_epoch_times
 from slowstep.audit.read.columns import MEASURED, NOTHING, Column, figure, is_number, plain
 from slowstep.audit.read.columns_beside import ignored
 from slowstep.audit.read.courses import (
@@ -20,13 +20,11 @@ from slowstep.audit.read.courses import (
     counters_of,
     courses_of,
     measured_in,
+    other_steps,
     repeat_key,
+    steps_along,
 )
-from slowstep.audit.read.device_cells import counted_devices
-from slowstep.audit.read.epoch_times import with_epoch_times
-from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
-from slowstep.audit.read.few_steps import STATISTIC, of_few
-from slowstep.audit.read.headings import headings_of, is_of_inference
+from slowstep.audit.read.header_names import STATISTIC, of_few
 from slowstep.audit.read.languages import in_english
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
@@ -35,14 +33,13 @@ from slowstep.audit.read.meanings import (
     named_once,
     with_optimizer,
 )
-from slowstep.audit.read.midway import changed_midway, without_whole_times
-from slowstep.audit.read.partial_rows import broken_off, of_processes
+from slowstep.audit.read.measures import counted_devices
+from slowstep.audit.read.midway import changed_midway, read_sums, without_whole_times
+from slowstep.audit.read.partial_rows import broken_off, names_of, of_processes, without_evaluations
 from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.row_cells import read_row, shortened
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
 from slowstep.audit.read.stated_cells import odd_ratios
-from slowstep.audit.read.step_counts import other_steps, steps_along
-from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.unknown_columns import is_no_speed, is_word
 from slowstep.audit.relations import TITLES

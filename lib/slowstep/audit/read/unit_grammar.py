@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TIMES = (
     dict.fromkeys(("us", "µs", "μs", "microsecond", "microseconds"), 1e-6)
@@ -60,6 +60,16 @@ QUANTITIES = {
 
 PER_DEVICE = ("samples_per_second", "tokens_per_second")
 """Quantities that may be given for one device. A step is one step of all devices."""
+
+
+SIZES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+SCALE = re.compile(
+    r"(?:in |[x×] ?)?(?:(?P<thousand>k|thousands?|1e3|10\^3|10³|1,?000)|"
+    r"(?P<million>m|millions?|mio|1e6|10\^6|10⁶|1,?000,?000)|"
+    r"(?P<billion>b|bn|billions?|1e9|10\^9|10⁹|1,?000,?000,?000))"
+)
+POWER = re.compile(r"^(?:in )?[x×*] ?\d|\d\^\d|\b10 ?[⁰¹²³⁴⁵⁶⁷⁸⁹]|\b1e\d")
+"""A scale whose size is not known."""
 
 
 @dataclass(frozen=True)
@@ -131,3 +141,11 @@ def _counted(part: str) -> tuple[str, float] | None:
     if word[:1] in ("k", "m") and THINGS.get(word[1:]) in ("token", "sample"):
         return THINGS[word[1:]], number * MANY[word[0]]
     return None
+
+
+def scaled(unit: Unit, bracketed: str) -> Unit | None:
+    """Return a unit with the scale in brackets behind it; None for a scale whose size is not known."""
+    many = SCALE.fullmatch(bracketed)
+    if many:
+        return replace(unit, scale=unit.scale * next(size for name, size in SIZES.items() if many[name]))
+    return None if POWER.search(bracketed) else unit

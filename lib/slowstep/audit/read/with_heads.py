@@ -20,7 +20,7 @@ from slowstep.audit.read.heads import (
     Head,
     Heads,
 )
-from slowstep.audit.read.last_words import samples_of
+from slowstep.audit.read.trainer_state import samples_of
 from slowstep.audit.relations import FITS
 from slowstep.settings.reported import MICRO_BATCH
 
