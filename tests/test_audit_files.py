@@ -11,8 +11,8 @@ import pytest
 
 from slowstep.audit.read import Unreadable, progress_bars, read_file
 from slowstep.audit.read.cells import DIVIDER
-from slowstep.audit.read.source_text import LOG_LINE
 from slowstep.audit.read.tables import table_rows
+from slowstep.audit.read.text_files import LOG_LINE
 from slowstep.audit.unreadable_files import without_refused_files
 from slowstep.cli.main import main
 from slowstep.settings import load

@@ -13,12 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.aligned_tables import aligned_as_markdown
 from slowstep.audit.read.cells import holds_table
 from slowstep.audit.read.html_tables import as_markdown, holds_html_table, notebook_text
 from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
-from slowstep.audit.read.markups import as_markdown_tables, holds_markup
+from slowstep.audit.read.markups import aligned_as_markdown, as_markdown_tables, holds_markup
 from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, labelled_rows, logs_in
 from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of

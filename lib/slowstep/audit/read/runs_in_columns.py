@@ -10,8 +10,8 @@ from slowstep.audit.read.before_and_after import OF_CHANGES, are_changes
 from slowstep.audit.read.cells import Cell, Table, by_column
 from slowstep.audit.read.columns import DESCRIBED, LABELS, MEASURED, TIMED_WORDS, Column, column, figure, plain
 from slowstep.audit.read.header_names import END, MIDDLE, PERCENTILE, SPREAD
+from slowstep.audit.read.line_sources import OF_A_PART
 from slowstep.audit.read.other_work import OF_EVALUATION
-from slowstep.audit.read.several_speeds import OF_A_PART
 from slowstep.audit.run import TIMED
 
 NAMES = "column"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from slowstep.audit.micro_batches import step_word
 from slowstep.audit.read.columns import Column, column, figure
+from slowstep.audit.read.line_sources import PARTS
 from slowstep.audit.read.other_work import OF_TRAINING, evaluates_last, prepares
-from slowstep.audit.read.several_speeds import PARTS
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.run import QUESTIONS
 

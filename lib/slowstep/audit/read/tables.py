@@ -13,7 +13,6 @@ from slowstep.audit.read.captions import headings_of, is_of_inference, with_unit
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time, with_epoch_times
 from slowstep.audit.read.columns import MEASURED, NOTHING, Column, figure, is_number, plain
-from slowstep.audit.read.columns_beside import ignored
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
@@ -29,6 +28,7 @@ from slowstep.audit.read.languages import in_english
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
     elapsed_in,
+    ignored,
     named_by_ids,
     named_once,
     with_optimizer,
@@ -37,9 +37,8 @@ from slowstep.audit.read.measures import counted_devices
 from slowstep.audit.read.midway import changed_midway, read_sums, without_whole_times
 from slowstep.audit.read.partial_rows import broken_off, names_of, of_processes, without_evaluations
 from slowstep.audit.read.remarks import apart_by_remarks
-from slowstep.audit.read.row_cells import read_row, shortened
+from slowstep.audit.read.row_cells import odd_ratios, read_row, shortened
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
-from slowstep.audit.read.stated_cells import odd_ratios
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.unknown_columns import is_no_speed, is_word
 from slowstep.audit.relations import TITLES
