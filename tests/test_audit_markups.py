@@ -152,6 +152,23 @@ def test_an_epoch_of_half_the_data_is_no_speed_up(tmp_path: Path) -> None:
     assert "'new' is 0.962 times as fast" in compared(found)[0]
 
 
+def test_signs_of_a_pull_request_are_no_part_of_a_change(tmp_path: Path) -> None:
+    rows = "| tokens/s | 41,210 | 44,832 | :white_check_mark: +{} |\n| step (ms) | 397.6 | 365.4 | :rocket: -8.1% |\n"
+    each = [
+        report(tmp_path / "t.md", "| | main | this PR | |\n|:-|-:|-:|-:|\n" + rows.format(by))
+        for by in ("8.8%", "18.8%")
+    ]
+
+    assert [0, 1] == [len(found.faults) for found in each]
+
+
+def test_a_column_of_scaling_is_held_against_speeds(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{speed},{said}\n" for n, speed, said in ((1, 100, "100%"), (2, 190, "95%"), (4, 300, "95%")))
+    found = report(tmp_path / "t.csv", "GPUs,samples/s,scaling\n" + rows)
+
+    assert ["row 3"] == [fault.where for fault in found.faults]
+
+
 def test_a_log_that_ends_with_an_error_is_asked_about(tmp_path: Path) -> None:
     lines = "".join(f"step {i} 2.1{i} s/step\n" for i in range(1, 9))
     error = (

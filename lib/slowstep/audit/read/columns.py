@@ -441,7 +441,9 @@ def in_own_unit(name: str, number: str, scale: float, inverted: bool = False) ->
 @functools.lru_cache(maxsize=4096)  # a large table repeats its headers and cells
 def plain(text: str) -> str:
     """Return a text without the marks of Markdown and without decoration, and with signs for entities (`&nbsp;`)."""
-    text = re.sub(r"(?<![\w)])\*+|\*+(?![\w(])|[`✅❌⚠️⚡🏆]|</?\w+>", "", text)  # `8*4` is a product
+    text = re.sub(
+        r"(?<![\w)])\*+|\*+(?![\w(])|[`✅❌⚠️⚡🏆]|</?\w+>|(?<!\S):[a-z_]{3,30}:(?!\S)", "", text
+    )  # `8*4` is a product
     return ENTITY.sub(lambda match: html.unescape(match[0]), text).strip()
 
 

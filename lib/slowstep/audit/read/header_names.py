@@ -24,7 +24,10 @@ ALIASES = (
     | dict.fromkeys(DEVICE_COUNTS, "devices")
     | dict.fromkeys(("gpu-hours", "gpu hours", "gpu-h", "gpu h", "device-hours", "device hours"), "device_hours")
     | dict.fromkeys(("speedup", "speed-up", "speed up", "relative speed", "rel. speed", "speedup (x)"), "speed_up")
-    | dict.fromkeys(("scaling efficiency", "parallel efficiency", "efficiency"), "scaling_efficiency")
+    | dict.fromkeys(
+        ("scaling efficiency", "parallel efficiency", "efficiency", "scaling", "scaling eff", "scaling eff."),
+        "scaling_efficiency",
+    )
     | {f"{of} {b}": "samples_per_step" for of in ("global", "effective", "eff.", "eff", "total") for b in BATCHES}
     | {
         f"{of}{flops}{per}": "tflops_per_device"
