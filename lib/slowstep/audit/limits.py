@@ -1,4 +1,7 @@
-"""Limits of a change: it can't bring more than the time it acts on, and it can't move phases that it can't touch."""
+"""Limits of a change: it can't bring more than the time it acts on, and it can't move phases that it can't touch.
+
+What was expected and never measured is held against what was measured of the same change.
+"""
 
 from __future__ import annotations
 

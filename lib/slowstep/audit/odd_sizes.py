@@ -3,6 +3,9 @@
 A batch size may be that of a device or that of all, and may be accumulated in a way that nobody states. Whichever it
 is, a step has a whole number of such batches, and the same number in rows that nothing else tells apart. A sample has
 at most as many tokens as its length, which stands in a column that is often not read.
+
+Other columns are products of figures by their names, such as energy, the cost of a sample and device-days. Whatever
+their units are, each is as many times its product in each row.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ other.
 A description may be drawn anew with each bar, since it holds the last loss: `Epoch 1 | loss: 1.8231`. What changes in
 it names nothing. Without it an evaluation's bar may have the training's name, so a log is read by it only where its
 bars are not told apart by their whole descriptions.
+
+What a launcher writes before each line (`[default0]:`, `worker-3:`, `0:`) is no name of a bar.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from slowstep.audit.figures import parse, shown
 from slowstep.audit.read.bar_names import number_before, process_of
+from slowstep.audit.read.course_figures import FEWEST
 from slowstep.audit.read.courses import middle
-from slowstep.audit.read.midway import FEWEST
 from slowstep.audit.read.other_work import evaluates_last
 
 IN_WORDS = re.compile(

@@ -12,8 +12,8 @@ from typing import Any
 
 from slowstep.audit.figures import parse
 from slowstep.audit.read.bar_names import ends_with_metric, is_loss, shows_no_loss
+from slowstep.audit.read.course_figures import changed_midway, without_whole_times
 from slowstep.audit.read.heads import Heads, heads_of
-from slowstep.audit.read.midway import changed_midway, without_whole_times
 from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 from slowstep.audit.read.partial_rows import last_error
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan

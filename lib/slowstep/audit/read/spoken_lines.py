@@ -1,6 +1,11 @@
 """Speeds that one line of a log says in words: `tps: 7,812`, `32ms/step`, `elapsed time per iteration (ms): 2345.6`.
 
 Names and units are read by the grammar of table headers. What that does not understand is named, and never guessed.
+
+Some times have no unit, or not the word `step`, and the form of their line tells what they are. A time beside that of
+its data is the one of a step, as the meters of PyTorch's examples, of Detectron2 and of MMEngine print both: in seconds
+with three decimals or more, beside the mean in brackets or the time that is left. Other lines are known by their whole
+form, which one program writes.
 """
 
 from __future__ import annotations

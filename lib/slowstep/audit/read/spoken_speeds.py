@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from slowstep.audit.micro_batches import OF_STEPS, step_word
 from slowstep.audit.read.columns import in_own_unit
+from slowstep.audit.read.course_figures import changed_midway
 from slowstep.audit.read.courses import middle
 from slowstep.audit.read.line_sources import LineSources, StepCount, chosen, far_apart
-from slowstep.audit.read.midway import changed_midway
 from slowstep.audit.read.other_work import MESSAGE_BEFOREHAND, OF_TRAINING, PROGRAM, evaluates
 from slowstep.audit.read.spoken_lines import SPEEDS, WHOSE, Given, SpokenFigure, said_in
 from slowstep.audit.relations import TITLES

@@ -13,6 +13,7 @@ from slowstep.audit.read.captions import headings_of, is_of_inference, with_unit
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
 from slowstep.audit.read.clocks import pace_by_clock, points_in_time, with_epoch_times
 from slowstep.audit.read.columns import MEASURED, NOTHING, Column, figure, is_number, plain
+from slowstep.audit.read.course_figures import changed_midway, read_sums, without_whole_times
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
@@ -34,7 +35,6 @@ from slowstep.audit.read.meanings import (
     with_optimizer,
 )
 from slowstep.audit.read.measures import counted_devices
-from slowstep.audit.read.midway import changed_midway, read_sums, without_whole_times
 from slowstep.audit.read.partial_rows import broken_off, names_of, of_processes, without_evaluations
 from slowstep.audit.read.remarks import apart_by_remarks
 from slowstep.audit.read.row_cells import odd_ratios, read_row, shortened

@@ -33,6 +33,29 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
     Trainer computes speeds as if all planned steps were taken. So if a training stopped early, only its time counts.
     """
     text = text_of(path)
+    state = _state(text, path)
+    counts = (("steps", "global_step"), ("epochs", "epoch"))
+    figures = {ours: state[theirs] for ours, theirs in counts if _number(state.get(theirs))}
+    for entry in (each for each in state[HISTORY] if isinstance(each, dict)):
+        said = {name: entry[name] for name in FIGURES if name in entry}
+        for name, value in said.items():
+            at = max(0, text.rfind(f'"{name}"'))
+            refuse_odd(name, value, path, (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)))
+        figures |= {FIGURES[name]: value for name, value in said.items() if _number(value)}
+    if _number(state.get("max_steps")) and figures.get("steps", 0) < state["max_steps"]:
+        figures = {name: value for name, value in figures.items() if not name.endswith("_per_second")}
+    if not FIGURES.values() & figures.keys():
+        why = (
+            "holds no speed: training had not ended (no train_runtime in its log_history). Trainer writes one with it "
+            "in the output folder, if asked (trainer.save_state()); a console log of the run has speeds, too"
+        )
+        raise Unreadable(str(path), 1, 1, why)
+    # its train_batch_size is that of one process, and it does not say how many processes or parts there were
+    return {"label": path.parent.name or path.stem, "figures": figures, "place": str(path)}
+
+
+def _state(text: str, path: Path) -> dict[str, Any]:
+    """Return a trainer state, or what a script saves at its end (`save_metrics`) as one; Unreadable for other texts."""
     try:
         state = json.loads(text)
     except json.JSONDecodeError as error:
@@ -42,33 +65,11 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise Unreadable(str(path), 1, 1, "is nested too deeply") from None
     if isinstance(state, dict) and HISTORY not in state and FIGURES.keys() & state.keys():
-        state = {"epoch": state.get("epoch"), HISTORY: [state]}  # what a script saves at its end (`save_metrics`)
-    if not isinstance(state, dict) or not isinstance(state.get(HISTORY), list):
-        why = "is no trainer state: it has no log_history, and no figure of Trainer such as train_runtime"
-        raise Unreadable(str(path), 1, 1, why)
-    figures: dict[str, Any] = {}
-    for ours, theirs in (("steps", "global_step"), ("epochs", "epoch")):
-        if _number(state.get(theirs)):
-            figures[ours] = state[theirs]
-    for entry in state[HISTORY]:
-        if isinstance(entry, dict):
-            said = {name: entry[name] for name in FIGURES if name in entry}
-            for name, value in said.items():
-                at = max(0, text.rfind(f'"{name}"'))
-                refuse_odd(name, value, path, (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)))
-            figures |= {FIGURES[name]: value for name, value in said.items() if _number(value)}
-    if _number(state.get("max_steps")) and figures.get("steps", 0) < state["max_steps"]:
-        figures = {name: value for name, value in figures.items() if not name.endswith("_per_second")}
-    if not FIGURES.values() & figures.keys():
-        raise Unreadable(
-            str(path),
-            1,
-            1,
-            "holds no speed: training had not ended (no train_runtime in its log_history). Trainer writes one with it "
-            "in the output folder, if asked (trainer.save_state()); a console log of the run has speeds, too",
-        )
-    # its train_batch_size is that of one process, and it does not say how many processes or parts there were
-    return {"label": path.parent.name or path.stem, "figures": figures, "place": str(path)}
+        return {"epoch": state.get("epoch"), HISTORY: [state]}
+    if isinstance(state, dict) and isinstance(state.get(HISTORY), list):
+        return state
+    why = "is no trainer state: it has no log_history, and no figure of Trainer such as train_runtime"
+    raise Unreadable(str(path), 1, 1, why)
 
 
 def refuse_odd(name: str, value: Any, path: Path, place: tuple[int, int]) -> None:
