@@ -24,12 +24,12 @@ from slowstep.audit.equal_work import (
 )
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import contradicts, stated_speed_up, times
-from slowstep.audit.micro_batches import ACCUMULATED, makes_more_sense
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import ReportedRun, unknown_differences
 from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_of_sizes
 from slowstep.audit.short_runs import FEW_STEPS, few_steps, question_of_steps
 from slowstep.audit.time_to_result import ON_THAT, SAME_RESULT
+from slowstep.audit.unclear_batches import ACCUMULATED, makes_more_sense
 from slowstep.settings.reported import Claim
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"

@@ -12,9 +12,8 @@ from itertools import pairwise
 from slowstep.audit.read.cells import Cell, bare, by_column
 from slowstep.audit.read.columns import Column, plain
 from slowstep.audit.read.courses import SETTLED
-from slowstep.audit.read.durations import HALF_CLOCK, seconds_of
 from slowstep.audit.read.measures import number
-from slowstep.audit.read.unit_grammar import TIMES
+from slowstep.audit.read.unit_grammar import HALF_CLOCK, TIMES, seconds_of
 
 OF_A_TIME = re.compile(r"time|date|clock|\bts\b|seconds", re.IGNORECASE)
 """Words of the header of a column that may hold points in time."""

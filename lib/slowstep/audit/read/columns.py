@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
-from slowstep.audit.read.durations import duration
 from slowstep.audit.read.header_names import (
     ALIASES,
     BATCHES,
@@ -21,7 +20,7 @@ from slowstep.audit.read.header_names import (
     of_few,
 )
 from slowstep.audit.read.other_work import OF_EVALUATION, OF_LOADING
-from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio, scaled
+from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, duration, ratio, scaled
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
 from slowstep.judgement.devices import family_of, peak_of

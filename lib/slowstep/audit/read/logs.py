@@ -13,7 +13,7 @@ from typing import Any
 from slowstep.audit.figures import parse
 from slowstep.audit.read.bar_names import ends_with_metric, is_loss, shows_no_loss
 from slowstep.audit.read.course_figures import changed_midway, without_whole_times
-from slowstep.audit.read.heads import Heads, heads_of
+from slowstep.audit.read.heads import Heads, heads_of, with_heads
 from slowstep.audit.read.other_work import evaluates_first, is_beforehand
 from slowstep.audit.read.partial_rows import last_error
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
@@ -23,7 +23,6 @@ from slowstep.audit.read.spoken_lines import SPEEDS
 from slowstep.audit.read.spoken_speeds import Spoken, spoken_speeds
 from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again, settled
 from slowstep.audit.read.trainer_state import counts_as_many, last_words, samples_of, steps_of, told_once
-from slowstep.audit.read.with_heads import with_heads
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import capitalised

@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Any
 
 from slowstep.audit.figures import COMMA, comma, parse, says_spread
-from slowstep.audit.micro_batches import OF_STEPS, step_word
 from slowstep.audit.read.cells import Cell
 from slowstep.audit.read.columns import (
     MEASURED,
@@ -30,6 +29,7 @@ from slowstep.audit.read.source_text import Unreadable
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting, may_be_size
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
+from slowstep.audit.unclear_batches import OF_STEPS, step_word
 from slowstep.text.sentences import listed
 
 LONGEST_RATIO = 100

@@ -15,12 +15,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from slowstep.audit.micro_batches import step_word
 from slowstep.audit.read.columns import Column, column, figure
 from slowstep.audit.read.line_sources import PARTS
 from slowstep.audit.read.other_work import OF_TRAINING, evaluates_last, prepares
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.run import QUESTIONS
+from slowstep.audit.unclear_batches import step_word
 
 POSITION = re.compile(
     r"(?<![a-z])(?:iter(?:ation)?|step|epoch)\b\W{0,3}\d|\[\s{0,8}\d{1,9}\s?/\s?\d{1,9}[\s\]()]", re.IGNORECASE

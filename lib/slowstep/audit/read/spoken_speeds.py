@@ -7,7 +7,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slowstep.audit.micro_batches import OF_STEPS, step_word
 from slowstep.audit.read.columns import in_own_unit
 from slowstep.audit.read.course_figures import changed_midway
 from slowstep.audit.read.courses import middle
@@ -15,6 +14,7 @@ from slowstep.audit.read.line_sources import LineSources, StepCount, chosen, far
 from slowstep.audit.read.other_work import MESSAGE_BEFOREHAND, OF_TRAINING, PROGRAM, evaluates
 from slowstep.audit.read.spoken_lines import SPEEDS, WHOSE, Given, SpokenFigure, said_in
 from slowstep.audit.relations import TITLES
+from slowstep.audit.unclear_batches import OF_STEPS, step_word
 
 COUNTER = re.compile(r"((?:iter|iteration|it|step|epoch|ep|batch)[-_ ]?)\d+", re.IGNORECASE)
 """A name that only counts: `iter12`. Another number in a name may be that of one of several things."""

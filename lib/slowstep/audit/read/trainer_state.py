@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
-from slowstep.audit.read.durations import seconds_of
 from slowstep.audit.read.progress_bars import Said
 from slowstep.audit.read.source_text import Unreadable, text_of
+from slowstep.audit.read.unit_grammar import seconds_of
 
 FIGURES = {
     "train_samples_per_second": "samples_per_second",
