@@ -9,7 +9,7 @@ import pytest
 from slowstep.audit import audit
 from slowstep.audit.figures import figure, parse
 from slowstep.audit.read import Unreadable, read_file
-from slowstep.audit.read.several_speeds import is_part
+from slowstep.audit.read.line_sources import is_part
 from slowstep.settings.load import validate
 
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import combinations
 
 from slowstep.audit import arithmetic, claims, physics
+from slowstep.audit.device_words import uncounted_devices
 from slowstep.audit.differences import differences
 from slowstep.audit.equal_work import padding_differs, same_batch, tokens_disagree, with_speed
-from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
-from slowstep.audit.odd_sizes import odd_sizes, unlike_sizes
+from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement, contradicts, stated_speed_up
+from slowstep.audit.odd_sizes import odd_sizes, unlike_products, unlike_sizes
 from slowstep.audit.outliers import SLIPS, unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
@@ -19,10 +20,7 @@ from slowstep.audit.relations import TITLES
 from slowstep.audit.rows_as_runs import as_runs
 from slowstep.audit.run import ReportedRun, same_devices, unknown_differences
 from slowstep.audit.sample_sizes import other_samples
-from slowstep.audit.stated_ratios import stated_ratios, unchecked_ratios
-from slowstep.audit.stated_size import contradicts, stated_speed_up
-from slowstep.audit.stated_units import in_other_units
-from slowstep.audit.uncounted_devices import uncounted_devices
+from slowstep.audit.stated_ratios import in_other_units, stated_ratios, unchecked_ratios
 from slowstep.audit.utilisation import (
     against_throughput,
     beyond_peak,
@@ -73,6 +71,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
             *unlike_sizes(found),
             *unlike_speeds(possible),
             *unlike_flops(possible),
+            *unlike_products(found),
             *recomputed_flops(found, reported.device),
             *physics.batches_that_hold(found),
             *physics.of_all_devices(found, reported.device),

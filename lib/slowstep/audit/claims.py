@@ -7,12 +7,29 @@ from dataclasses import replace
 
 from slowstep.audit.confounded import beside_the_factor, confounded
 from slowstep.audit.differences import differences
-from slowstep.audit.disputed import disputed, gains_without
 from slowstep.audit.doubts import BATCH, MICRO, OTHER_TOKENS, UNKNOWN, doubt_of, questions_of
-from slowstep.audit.equal_work import FULL_LENGTH_ALIKE, OF_PRICE, equal_work, read_by, read_from, work_done
+from slowstep.audit.equal_work import (
+    FULL_LENGTH_ALIKE,
+    OF_PRICE,
+    disputed,
+    equal_work,
+    gains_without,
+    read_by,
+    read_from,
+    work_done,
+)
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
-from slowstep.audit.limits import between_steps, beyond_bound, controls
+from slowstep.audit.findings import (
+    Finding,
+    FindingKind,
+    Judged,
+    Judgement,
+    claimed,
+    contradicts,
+    stated_speed_up,
+    times,
+)
+from slowstep.audit.limits import between_steps, beyond_bound, controls, expectation
 from slowstep.audit.noise import (
     SINGLE,
     allowed_by_rounding,
@@ -22,11 +39,9 @@ from slowstep.audit.noise import (
     rests_on_single_runs,
 )
 from slowstep.audit.physics import Sizes
-from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import ReportedRun, batches
 from slowstep.audit.sample_sizes import OTHER_SAMPLES
-from slowstep.audit.stated_size import claimed, contradicts, stated_speed_up
 from slowstep.audit.time_to_result import whole_time
 from slowstep.settings.reported import Claim
 

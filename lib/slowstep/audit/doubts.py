@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from slowstep.audit.confounded import PARTS_OF_BATCH, in_column
+from slowstep.audit.device_words import DEVICES, uncounted_devices
 from slowstep.audit.differences import changed
 from slowstep.audit.equal_work import (
     FULL_LENGTH,
@@ -22,15 +23,13 @@ from slowstep.audit.equal_work import (
     work_done,
 )
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.findings import times
-from slowstep.audit.micro_batches import ACCUMULATED, makes_more_sense
+from slowstep.audit.findings import contradicts, stated_speed_up, times
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import ReportedRun, unknown_differences
 from slowstep.audit.sample_sizes import OTHER_SAMPLES, other_samples, question_of_sizes
 from slowstep.audit.short_runs import FEW_STEPS, few_steps, question_of_steps
-from slowstep.audit.stated_size import contradicts, stated_speed_up
 from slowstep.audit.time_to_result import ON_THAT, SAME_RESULT
-from slowstep.audit.uncounted_devices import DEVICES, uncounted_devices
+from slowstep.audit.unclear_batches import ACCUMULATED, makes_more_sense
 from slowstep.settings.reported import Claim
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"

@@ -1,18 +1,22 @@
-"""Limits of a change: it can't bring more than the time it acts on, and it can't move phases that it can't touch."""
+"""Limits of a change: it can't bring more than the time it acts on, and it can't move phases that it can't touch.
+
+What was expected and never measured is held against what was measured of the same change.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from slowstep.audit.differences import changed, differences
+from slowstep.audit.equal_work import equal_work
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.findings import Finding, FindingKind, times
+from slowstep.audit.findings import Finding, FindingKind, claimed, contradicts, times
 from slowstep.audit.physics import Sizes, most_of_length
-from slowstep.audit.relations import TITLES
+from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import ReportedRun, batches, same_devices
-from slowstep.audit.stated_size import claimed, contradicts
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.controls import CONTROLS, MATERIAL, MOVED, NOTICEABLE
 from slowstep.settings.reported import Claim
@@ -207,3 +211,35 @@ def _not_hidden(more: Figure, a: ReportedRun, b: ReportedRun, work: Figure) -> F
     if more.middle * saved.middle <= 0 or (more.middle < 0 and in_process):
         return more
     return more - saved if abs(more.middle) > abs(saved.middle) else exact(0)
+
+
+def expectation(claim: Claim, a: ReportedRun, b: ReportedRun, runs: Sequence[ReportedRun]) -> list[Finding]:
+    """Find that nothing was measured here, and what the measured phases and the same change elsewhere say about it."""
+    expected = [f"'{r.label}'" for r in (a, b) if r.projected]
+    if not expected:
+        return []
+    text = f"the figures of {' and '.join(expected)} are an expectation; nothing was measured"
+    most = None if a.projected else room(claim.factor, a, b, changed(a.settings, b.settings))
+    if most and 0 < most.middle < math.inf:
+        text += f", and what the changes don't act on leaves room for {times(most.middle)} as fast"
+    note = Finding(kind=FindingKind.PROJECTED, where=claim.text, text=text)
+    return [note, *_measured_otherwise(claim, a, b, [r for r in runs if not r.projected])]
+
+
+def _measured_otherwise(claim: Claim, a: ReportedRun, b: ReportedRun, measured: Sequence[ReportedRun]) -> list[Finding]:
+    """Find the same change of the same factor between two measured rows, if its effect differs."""
+    factor, (hoped, unit) = CATALOGUE.get(claim.factor or ""), equal_work(a, b, claim.quantity)
+    if factor is None or hoped is None:
+        return []
+    before, after = (factor.current(r.settings.run) for r in (a, b))
+    for c, d in permutations(measured if before != after else (), 2):
+        if (factor.current(c.settings.run), factor.current(d.settings.run)) != (before, after):
+            continue
+        known, same = equal_work(c, d, claim.quantity)
+        if known and same == unit and known.gap(hoped) > CONSEQUENCE:
+            text = (
+                f"where the same change was measured ('{c.label}', '{d.label}') it is {times(known.middle)} as fast in "
+                f"{unit}, and here {times(hoped.middle)} is expected"
+            )
+            return [Finding(kind=FindingKind.MEASURED, where=claim.text, text=text)]
+    return []

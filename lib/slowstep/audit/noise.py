@@ -8,10 +8,9 @@ import statistics
 
 from slowstep.audit.equal_work import WORK, faster_is_less
 from slowstep.audit.figures import Figure
-from slowstep.audit.findings import Finding, FindingKind, times
+from slowstep.audit.findings import MOST, Finding, FindingKind, contradicts, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import ReportedRun
-from slowstep.audit.stated_size import MOST, contradicts
 from slowstep.settings.reported import Claim
 
 CONFIDENCE = 0.95

@@ -9,7 +9,9 @@ from typing import Any
 
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
+from slowstep.audit.read.columns import MEMORY
 from slowstep.audit.run import BESIDE, ReportedRun
+from slowstep.audit.subjects import named_peak
 from slowstep.judgement.devices import peak_of
 from slowstep.judgement.flops import ALLOWANCE, TokenFlops, token_flops
 from slowstep.text.numbers import percentage
@@ -37,6 +39,10 @@ OF_SEVERAL = re.compile(
     re.IGNORECASE,
 )
 """Words of trainings whose samples are several sequences: pairs, triplets, answers to choose from."""
+
+OF_MEMORY = re.compile(r"(?<![a-z])(?:mem(?:ory)?|vram)(?![a-z])", re.IGNORECASE)
+OF_A_HOST = re.compile(r"cpu|host|system|(?<![a-z])ram|total|sum|all|free|left|saved", re.IGNORECASE)
+"""Headers of memory, and words by which it is not that of one device."""
 
 DECIMAL = 2**30 / 1e9
 """A device of 80 GiB holds 86 GB, as scripts print that divide bytes by 1e9; a report seldom says which it means."""
@@ -185,16 +191,27 @@ def _beyond_memory(run: ReportedRun, sizes: Sizes | None, device: str | None) ->
 
 
 def of_all_devices(runs: Sequence[ReportedRun], device: str | None) -> list[str]:
-    """Ask about memory that is more than one device has and that all of a row's devices can hold."""
-    peak = peak_of(device)
-    most = peak.memory * DECIMAL if peak and peak.memory else math.inf
-    each = [(run, name) for run in runs for name in run.given if name.startswith("memory_")]
-    return [
-        f"Are the {run.given[name]} {BESIDE[name]} of '{run.label}' those of all its {run.devices} devices? One has "
-        f"{peak.memory:g} GB"
-        for run, name in each
-        if most < run.given[name].low <= most * run.devices.high
-    ]
+    """Ask about memory that is more than one device has, unless it is known that all of a row's devices have less.
+
+    The device may be named by a row. Memory that a column says in no way that is read counts, too.
+    """
+    found = []
+    for run in runs:
+        given = {f"{f} {BESIDE[q]}": f.low for q, f in run.given.items() if q.startswith("memory_")}
+        unread = {f"{v:g} of '{name}'": v * _gib(name) for name, v in run.beside.items() if not device}
+        name, memory = named_peak(run, device, "memory")
+        told = "devices" in run.given or device
+        for what, used in (given | unread).items() if memory else ():
+            if memory * DECIMAL < used and (used <= memory * DECIMAL * run.devices.high or not told):
+                whose = f"all its {run.devices} devices" if told else "several devices, or of the host"
+                found.append(f"Are the {what} of '{run.label}' those of {whose}? One {name} has {memory:g} GB")
+    return found
+
+
+def _gib(header: str) -> float:
+    """Return the size in GiB of the unit of a column of a device's memory; 0 for another one."""
+    unit = MEMORY.get((re.findall(r"[(\[](\w+)[)\]]$", header.lower()) or [""])[0], 0.0)
+    return unit if OF_MEMORY.search(header) and not OF_A_HOST.search(header) else 0.0
 
 
 def _beyond_compute(run: ReportedRun, sizes: Sizes | None, device: str | None) -> list[Finding]:

@@ -7,16 +7,16 @@ from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 from slowstep.audit.arithmetic import loads_beside
-from slowstep.audit.beside_steps import BESIDE_STEPS, beside_steps
+from slowstep.audit.device_words import named_devices
 from slowstep.audit.differences import changed
 from slowstep.audit.figures import exact
 from slowstep.audit.findings import times
-from slowstep.audit.named_devices import named_devices
 from slowstep.audit.outliers import SLIPS, unlike_for_a_reason
 from slowstep.audit.prose_claims import prose_claims
 from slowstep.audit.read.columns import column
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import QUESTIONS, SAY, TEXT, ReportedRun, described
+from slowstep.audit.short_runs import BESIDE_STEPS, beside_steps, of_one_epoch
 from slowstep.factors.factor import show
 from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings
@@ -260,7 +260,13 @@ def _batches(runs: Sequence[ReportedRun]) -> list[str]:
 def _beside_steps(runs: Sequence[ReportedRun]) -> list[str]:
     """Ask about epochs and jobs with much time outside their steps: they also evaluate and save, or had other steps."""
     each = filter(all, map(beside_steps, runs))
-    return [f"{rest}: is it evaluating, saving, starting, or were there other {what}?" for rest, what in each]
+    asked = [f"{rest}: is it evaluating, saving, starting, or were there other {what}?" for rest, what in each]
+    of_epochs = [(run, what) for run in runs for what in ("steps", "samples") if of_one_epoch(run, what)]
+    return asked + [
+        f"Are the {run.given[what]} {what} of '{run.label}' those of one epoch? Its time is that of all "
+        f"{run.solved.known['epochs']} epochs of so many"
+        for run, what in of_epochs
+    ]
 
 
 def _epochs(runs: Sequence[ReportedRun]) -> list[str]:

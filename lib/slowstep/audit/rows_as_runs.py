@@ -12,12 +12,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, Figure, exact, figure, hull, says_spread
-from slowstep.audit.micro_batches import in_steps, with_micro_batches
 from slowstep.audit.model_parallel import copies_of, names_a_way
 from slowstep.audit.relations import COUNTS, TITLES, solve
 from slowstep.audit.row_settings import row_settings, stated_by_all, without_head
 from slowstep.audit.run import BESIDE, QUESTIONS, SHARES, TEXT, TIMED, ReportedRun, described
-from slowstep.audit.unclear_batches import with_batches
+from slowstep.audit.unclear_batches import in_steps, with_batches, with_micro_batches
 from slowstep.factors import CATALOGUE
 from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError

@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Iterable
 
-from slowstep.audit.read.few_steps import without_statistic
+from slowstep.audit.read.header_names import without_statistic
 from slowstep.audit.read.unknown_columns import WORD
 from slowstep.audit.run import ReportedRun
 

@@ -1,4 +1,4 @@
-"""Paces that rest on few steps: those of a start, with its compiling, its first allocations and its empty caches."""
+"""What a speed rests on: few steps, as those of a start, or a whole time that also holds other work than steps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from slowstep.audit.equal_work import WHOLE
 from slowstep.audit.figures import shown
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import ReportedRun
+from slowstep.text.numbers import percentage
 
 FEW_STEPS = "a pace of few steps may be that of the start"
 
@@ -25,6 +26,19 @@ MEASURED = re.compile(
     r"(?: (?:measured|timed|averaged|benchmarked|profiled|recorded|run))?"
 )
 """Headers of columns that say over how many steps each row was measured."""
+
+
+BESIDE_STEPS = 0.25
+"""The share of an epoch that is not in its steps, from which on it is worth a question."""
+
+PARTS = (
+    ("seconds_per_epoch", "steps_per_epoch", "seconds_per_step"),
+    ("seconds", "steps", "seconds_per_step"),
+    ("seconds_per_epoch", "samples_per_epoch", "seconds_per_sample"),
+    ("seconds", "samples", "seconds_per_sample"),
+    ("seconds_per_epoch", "tokens_per_epoch", "seconds_per_token"),
+)
+"""Whole times, each with what it is made up of and the time of one of them."""
 
 
 @dataclass(frozen=True)
@@ -74,3 +88,25 @@ def _measured(run: ReportedRun) -> StepsAndSeconds | None:
 
 def _counts(header: str) -> bool:
     return bool(MEASURED.fullmatch(re.sub(r"[\s_-]+", " ", header).strip().lower()))
+
+
+def of_one_epoch(run: ReportedRun, counted: str) -> bool:
+    """Return whether samples or steps may be those of one epoch of several, as the whole time is that of all epochs."""
+    each = {"steps": "seconds_per_step", "samples": "seconds_per_sample"}.get(counted, "")
+    parts = [run.solved.known.get(q) for q in (counted, each, "epochs", "seconds")]
+    if None in parts or counted not in run.given or parts[2].low <= 1 or not all(p.bounded for p in parts):
+        return False
+    return abs((parts[0] * parts[1] * parts[2] / parts[3]).middle - 1) < BESIDE_STEPS
+
+
+def beside_steps(run: ReportedRun) -> tuple[str, str]:
+    """Return in words how much of a run's time is not in its steps or samples, and which of them; empty for little."""
+    for whole, counted, each in PARTS:
+        parts = [run.solved.known.get(q) for q in (whole, counted, each)]
+        if None in parts or not all(p.bounded for p in parts) or run.projected or (run.packed and "sample" in each):
+            continue
+        rest = 1 - (parts[1] * parts[2] / parts[0]).high
+        if rest > BESIDE_STEPS and not of_one_epoch(run, counted):
+            time, what = "an epoch" if whole.endswith("epoch") else "the time", counted.removesuffix("_per_epoch")
+            return f"{percentage(rest)} of {time} of '{run.label}' is not in its {parts[1]} {what}", what
+    return "", ""

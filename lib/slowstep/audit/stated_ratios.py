@@ -1,4 +1,4 @@
-"""Speed-ups and scaling efficiencies that a table states: held against what its other figures say."""
+"""Speed-ups and scaling efficiencies that a table states, held against its other figures and against equal work."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from slowstep.audit.claims import judge
 from slowstep.audit.equal_work import WHOLE, WORK, equal_work, read_from
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.findings import Finding, FindingKind, times
+from slowstep.audit.findings import Finding, FindingKind, Judgement, times
 from slowstep.audit.read.columns import PART_OF_ALL
 from slowstep.audit.read.unit_grammar import DEVICES
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import STATED, ReportedRun
+from slowstep.audit.run import STATED, ReportedRun, same_devices
 from slowstep.audit.sample_sizes import is_length
 from slowstep.audit.unclear_batches import is_batch_size
+from slowstep.settings.reported import Claim
 from slowstep.text.numbers import percentage
 
 SPEED_UP, EFFICIENCY, TIME_LEFT = STATED
@@ -46,6 +48,10 @@ OF_A_SIZE = re.compile(
 
 OF_STEPS_TO = re.compile(r"(?:\b|_)(?:steps|iter(?:ation)?s|updates)(?:\b|_)", re.IGNORECASE)
 """Words of a column that counts steps and was not read: `steps to 3.28`."""
+
+
+COUNTS_LESS = ("samples_per_second", "steps_per_second")
+"""Units that may count other work than the one that two rows are compared in."""
 
 
 def stated_ratios(runs: Sequence[ReportedRun]) -> list[Finding]:
@@ -248,3 +254,37 @@ def _gains(a: ReportedRun, b: ReportedRun) -> Iterator[tuple[Figure, str]]:
         gain = read_from(quantity, a, b)
         if gain is not None:
             yield gain, TITLES[quantity]
+
+
+def in_other_units(runs: Sequence[ReportedRun]) -> list[Finding]:
+    """Find each stated speed-up that is one of samples or steps alone, where a claim of that size is contradicted.
+
+    Where the figures leave open which unit counts equal work, as with padding, nothing is found.
+    """
+    return [f for run, references in with_references(runs, SPEED_UP) for f in _in_other_unit(run, references, runs)]
+
+
+def _in_other_unit(
+    run: ReportedRun, references: Sequence[ReportedRun], runs: Sequence[ReportedRun]
+) -> Iterator[Finding]:
+    said = run.given[SPEED_UP]
+    beside = [(r, *equal_work(r, run)) for r in references if same_devices(r, run)]
+    if len(beside) < len(references) or any(gain is None or gain.gap(said) <= CONSEQUENCE for _, gain, _ in beside):
+        return
+    for reference, gain, unit in beside:
+        for quantity in COUNTS_LESS:
+            read = read_from(quantity, reference, run)
+            if TITLES[quantity] == unit or read is None or read.gap(said) > CONSEQUENCE:
+                continue
+            claim = Claim(
+                text=run.label, baseline=reference.label, treatment=run.label, speed_up=str(said), quantity=quantity
+            )
+            judged = judge(claim, runs)
+            trapped = any(f.kind is FindingKind.UNIT for f in judged.findings)
+            if trapped and judged.judgement is Judgement.CONTRADICTED:
+                text = (
+                    f"the speed-up is given as {said}, which it is in {TITLES[quantity]} beside '{reference.label}'; "
+                    f"in {unit}, which counts equal work, it is {times(gain.middle)}"
+                )
+                yield Finding(kind=FindingKind.UNIT, where=run.label, text=text)
+                return

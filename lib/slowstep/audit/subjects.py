@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from slowstep.audit.read.unknown_columns import WORD, is_word
 from slowstep.audit.run import ReportedRun
-from slowstep.judgement.devices import family_of, peak_of
+from slowstep.judgement.devices import PEAKS, Peak, family_of, peak_of
 
 COLUMNS = re.compile(
     r"(?:.*\W)?(?:model|neural network|backbone|arch(?:itecture)?|(?<!activation )(?<!gradient )checkpoint|device|"
@@ -65,6 +65,24 @@ def _names_device(word: str) -> bool:
         return True
     numbered = len(word) > 1 and any(c.isdigit() for c in word) and not OF_MEMORY.fullmatch(word)
     return numbered and bool(peak_of(word) or family_of(word))
+
+
+def named_peak(run: ReportedRun, device: str | None, what: str) -> tuple[str, float]:
+    """Return the device of a row, that of the report or the one that its words name, and `what` its data sheet says.
+
+    Both are empty where that is not clear, as for a name that several devices share whose peaks differ.
+    """
+    words = (run.label, *run.unknown.values(), *run.remarks)
+    names = [device] if device else [re.sub(r"^\d+ ?[x×] ?", "", text.strip()) for text in words]
+    found = {name: values for name in names if len(values := {getattr(peak, what) for peak in _peaks_of(name)}) == 1}
+    name, values = next(iter(found.items())) if len(found) == 1 else ("", {0.0})
+    return name, values.pop() or 0.0
+
+
+def _peaks_of(name: str) -> list[Peak]:
+    """Return the peaks of the devices that a name may mean."""
+    one = peak_of(name)
+    return [one] if one else [PEAKS[other] for other in family_of(name)]
 
 
 def unread_difference(row: ReportedRun, beside: Sequence[ReportedRun]) -> str:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.audit.beside_steps import beside_steps
 from slowstep.audit.confounded import counted_devices
 from slowstep.audit.differences import changed
-from slowstep.audit.disputed import disputed
 from slowstep.audit.doubts import UNKNOWN, doubt_of
-from slowstep.audit.equal_work import WHOLE, equal_work, hindrance, read_by, with_speed, work_done
+from slowstep.audit.equal_work import WHOLE, disputed, equal_work, hindrance, read_by, with_speed, work_done
 from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.noise import width_of
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import same_devices, unknown_differences
-from slowstep.audit.short_runs import few_steps
+from slowstep.audit.short_runs import beside_steps, few_steps
 from slowstep.settings.reported import Claim
 from slowstep.text.sentences import sentence
 from slowstep.text.visible import visible

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from slowstep.audit.equal_work import WHOLE, read_by, read_from
 from slowstep.audit.figures import Figure
-from slowstep.audit.findings import times
+from slowstep.audit.findings import contradicts, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import ReportedRun
-from slowstep.audit.stated_size import contradicts
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import Meaning
 from slowstep.settings.reported import Claim

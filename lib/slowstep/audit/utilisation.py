@@ -13,8 +13,8 @@ from slowstep.audit.figures import Figure, exact, shown
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, per_token
 from slowstep.audit.run import ReportedRun
-from slowstep.audit.subjects import other_subject
-from slowstep.judgement.devices import PEAKS, family_of, peak_of
+from slowstep.audit.subjects import named_peak, other_subject
+from slowstep.judgement.devices import peak_of
 
 RECOMPUTED = 3 / 2
 """The most that HFU over MFU can be. A frozen base needs 4 N FLOPs a token, and 6 N if its forward pass is computed
@@ -117,18 +117,8 @@ def _named_peak(run: ReportedRun, device: str | None) -> tuple[str, float]:
 
     Words of arithmetic in fewer bits leave it open. So does a name that several devices share whose peaks differ.
     """
-    words = (run.label, *run.unknown.values(), *run.remarks)
-    if any(map(FEW_BITS.search, words)):
-        return "", 0.0
-    names = [device] if device else [re.sub(r"^\d+ ?[x×] ?", "", text.strip()) for text in words]
-    found = {name: peaks for name in names if len(peaks := _peaks_of(name)) == 1}
-    return (next(iter(found)), next(iter(found.values())).pop()) if len(found) == 1 else ("", 0.0)
-
-
-def _peaks_of(name: str) -> set[float]:
-    """Return the peaks of the devices that a name may mean."""
-    one = peak_of(name)
-    return {one.tflops} if one else {PEAKS[other].tflops for other in family_of(name)}
+    few_bits = any(map(FEW_BITS.search, (run.label, *run.unknown.values(), *run.remarks)))
+    return ("", 0.0) if few_bits else named_peak(run, device, "tflops")
 
 
 def unlike_flops(runs: Sequence[ReportedRun]) -> list[str]:

@@ -13,26 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.aligned_tables import aligned_as_markdown
 from slowstep.audit.read.cells import holds_table
 from slowstep.audit.read.html_tables import as_markdown, holds_html_table, notebook_text
 from slowstep.audit.read.json_files import read_json
-from slowstep.audit.read.labelled_lines import labelled_rows
-from slowstep.audit.read.latex_tables import holds_latex_table, latex_as_markdown
 from slowstep.audit.read.logs import read_log
-from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, logs_in
+from slowstep.audit.read.markups import aligned_as_markdown, as_markdown_tables, holds_markup
+from slowstep.audit.read.page_logs import are_of_several_runs, fenced_blocks, labelled_rows, logs_in
 from slowstep.audit.read.prose import claimed_sizes
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
 from slowstep.audit.read.summary_rows import without_summaries
 from slowstep.audit.read.tables import read_table, table_rows
-from slowstep.audit.read.text_files import (
-    LOG_LINE,
-    beginning_of,
-    begins_latex_table,
-    boxed,
-    looks_like_table,
-    refuse_no_text,
-)
+from slowstep.audit.read.text_files import LOG_LINE, beginning_of, boxed, looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.audit.row_settings import without_overridden
 from slowstep.audit.run import TIMED
@@ -43,7 +34,7 @@ from slowstep.settings.reported import Reported, Row
 __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_state", "rows"]
 
 TABLES = (".csv", ".tsv")
-PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb", ".tex")
+PAGES = (".md", ".markdown", ".html", ".htm", ".ipynb", ".tex", ".adoc", ".wiki")
 LOGS = (".log", ".txt", ".out", ".err", ".org", ".rst")
 
 QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)
@@ -120,16 +111,16 @@ def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
 def _read_page(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     """Return the rows of the tables of a page, or where these have no figures those of its logs, and what it claims.
 
-    HTML and LaTeX are read as Markdown, so that lines are counted in that.
+    HTML and other markups are read as Markdown, so that lines are counted in that.
     """
     of_notebook = path.suffix.lower() == ".ipynb"
     text = notebook_text(path) if of_notebook else text_of(path)
     in_html = path.suffix.lower() in (".html", ".htm") or holds_html_table(text)
     text = as_markdown(text) if in_html else text
     text = text if in_html else QUOTED.sub("", text)
-    in_latex = holds_latex_table(text)
-    text = latex_as_markdown(text) if in_latex else text
-    own = not (in_html or in_latex or of_notebook)
+    in_markup = holds_markup(text)
+    text = as_markdown_tables(text) if in_markup else text
+    own = not (in_html or in_markup or of_notebook)
     source = str(path) if own else f"{path} (as Markdown)"
     found, refused = [], None
     try:
@@ -171,8 +162,10 @@ def _log_beside_tables(path: Path, columns: dict[str, str]) -> list[dict[str, An
 
 def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a text file: those of its table, or those of a log beside a box without speeds."""
+    if holds_markup(beginning_of(path)):
+        return _read_page(path, columns)
     if not looks_like_table(path):
-        return _read_page(path, columns) if begins_latex_table(path) else _log_or_aligned(path, columns)
+        return _log_or_aligned(path, columns)
     try:
         found, refused = read_table(path, columns), None
     except NoFigures as error:
@@ -181,6 +174,7 @@ def _read_text(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
         found = _log_beside_tables(path, columns) or found
     if refused and not found:
         raise refused
+    found[0]["prose"] = claimed_sizes(beginning_of(path))
     return found
 
 
@@ -191,14 +185,16 @@ def _log_or_aligned(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]
     """
     text = beginning_of(path)
     told = [] if LOG_LINE.search(text) else labelled_rows(text, str(path), columns)
-    if told:
-        return told
-    try:
-        return read_log(path, columns)
-    except Unreadable as refused:
-        with contextlib.suppress(NoFigures):
-            return table_rows(aligned_as_markdown(text), f"{path} (as Markdown)", columns)
-        raise refused from None
+    if not told:
+        try:
+            return read_log(path, columns)
+        except Unreadable as refused:
+            with contextlib.suppress(NoFigures):
+                told = table_rows(aligned_as_markdown(text), f"{path} (as Markdown)", columns)
+            if not told:
+                raise refused from None
+    told[0]["prose"] = claimed_sizes(text)
+    return told
 
 
 def _tried(read: Any, problems: list[str]) -> list[Row]:

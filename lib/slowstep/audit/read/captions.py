@@ -1,4 +1,4 @@
-"""Tables of one figure for each row and column: its unit stands in their corner, in each line or in the text above."""
+"""Text above tables: headings, and units of tables with one figure for each row and column."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from slowstep.audit.read.cells import Cell, Table
 from slowstep.audit.read.columns import MEASURED, NOTHING, OUT_OF_MEMORY, Column, column, is_number, plain
+from slowstep.audit.read.other_work import OF_TRAINING
 from slowstep.audit.read.runs_in_columns import NAMES, parted, with_row_each
 from slowstep.audit.read.unknown_columns import may_be_setting
 from slowstep.audit.run import TIMED
@@ -19,6 +20,15 @@ PART = re.compile(r"[,.;:](?=\s|$)|[()\[\]]|\s[-–—]\s")
 
 LONGEST = 200
 """The most characters of a line that is a caption."""
+
+
+HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?P<text>\S.*?)\s*#*\s*|\s{0,3}\*\*(?P<bold>[^*|]{1,100})\*\*:?\s*")
+OF_INFERENCE = re.compile(
+    r"(?<![a-z])(?:inference|serving|generation|decod(?:e|ing)|prefill|latency)(?![a-z])", re.IGNORECASE
+)
+
+LONGEST_HEADING = 100
+"""The most characters of a heading that is shown."""
 
 
 def with_units_of_captions(tables: Sequence[Table], text: str, given: Mapping[str, str]) -> list[Table]:
@@ -85,3 +95,20 @@ def _units_above(lines: Sequence[str]) -> dict[tuple[str, float], str]:
     """Return the units in the last line of text above a table."""
     line = next((line for line in reversed(lines) if line.strip()), "")
     return _units(plain(re.sub(r"^[#>\s]+", "", line))) if len(line) < LONGEST and "|" not in line else {}
+
+
+def headings_of(text: str, tables: Sequence[Sequence[Sequence[Cell]]]) -> list[str]:
+    """Return the heading that stands above each table of a text; empty where there is none."""
+    lines = text.splitlines()
+    return [_above(lines, table[0][0][1] - 1) for table in tables]
+
+
+def is_of_inference(heading: str) -> bool:
+    """Return whether a heading speaks of inference, and not of training."""
+    return bool(OF_INFERENCE.search(heading)) and not OF_TRAINING.search(heading)
+
+
+def _above(lines: Sequence[str], at: int) -> str:
+    short = (line for line in reversed(lines[:at]) if len(line) < 2 * LONGEST_HEADING)
+    found = next((match for line in short if (match := HEADING.fullmatch(line))), None)
+    return (found["text"] or found["bold"] or "")[:LONGEST_HEADING] if found else ""

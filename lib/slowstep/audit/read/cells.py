@@ -7,8 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
-from slowstep.audit.read.decimal_commas import with_decimal_points
-from slowstep.audit.read.languages import with_english_words
+from slowstep.audit.read.languages import with_decimal_points, with_english_words
 from slowstep.audit.read.measures import number
 from slowstep.audit.read.source_text import Unreadable
 

@@ -1,4 +1,4 @@
-"""Columns that hold points in time, such as TensorBoard's `Wall time`, or the time since a run began."""
+"""Columns of points in time (TensorBoard's `Wall time`), of the time since a run began, and of each epoch's time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
 
+from slowstep.audit.read.cells import Cell, bare, by_column
+from slowstep.audit.read.columns import Column, plain
 from slowstep.audit.read.courses import SETTLED
-from slowstep.audit.read.durations import seconds_of
 from slowstep.audit.read.measures import number
-from slowstep.audit.read.unit_grammar import TIMES
+from slowstep.audit.read.unit_grammar import HALF_CLOCK, TIMES, seconds_of
 
 OF_A_TIME = re.compile(r"time|date|clock|\bts\b|seconds", re.IGNORECASE)
 """Words of the header of a column that may hold points in time."""
@@ -32,6 +33,13 @@ WINDOW = 20.0
 
 ROUNDED = 0.02
 """The share by which the rounding of counts such as `0.37` epochs may make a window's count wrong."""
+
+
+OF_FASTAI = {"train_loss", "valid_loss"}
+"""Columns beside which `01:12` is minutes and seconds, as fastai prints them."""
+
+GROWN = 1.5
+"""How many times the first time the last one is at least where times count from the start."""
 
 
 def points_in_time(header: str, cells: Sequence[str]) -> list[float | None]:
@@ -105,3 +113,26 @@ def _rounding(counts: Sequence[float]) -> float:
         return 0.0
     last = min(int(Decimal(repr(count)).as_tuple().exponent) for count in counts)
     return 0.0 if all(count == int(count) for count in counts) else 10.0**last
+
+
+def with_epoch_times(
+    held: Sequence[Column], header: Sequence[Cell], body: Sequence[Sequence[Cell]]
+) -> tuple[list[Column], list[Sequence[Cell]]]:
+    """Return the columns of a history by epochs with `time` as that of an epoch, and the rows with its hours."""
+    names = [bare(plain(cell[0])) for cell in header]
+    places = [i for i, name in enumerate(names) if name == "time" and held[i].kind == "open"]
+    if len(places) != 1 or len(body) < 2:
+        return list(held), list(body)
+    at = places[0]
+    texts = [plain(text) for text in by_column(header, body)[at]]
+    if {*names} >= OF_FASTAI:
+        texts = [f"0:{text}" if HALF_CLOCK.fullmatch(text) else text for text in texts]
+    try:
+        times = [seconds_of(text) for text in texts]
+    except ValueError:
+        return list(held), list(body)
+    each = [float(time[0].split(" ±")[0]) for time in times if time]
+    if len(each) < len(times) or each[-1] >= GROWN * each[0]:
+        return list(held), list(body)
+    rows = [[*row[:at], (text, *row[at][1:]), *row[at + 1 :]] for row, text in zip(body, texts, strict=True)]
+    return [Column("timed", "seconds_per_epoch") if i == at else one for i, one in enumerate(held)], rows

@@ -9,13 +9,18 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from slowstep.audit.figures import CURRENCY, OF_MONEY, SPACE, parse
-from slowstep.audit.read.change_headers import change_called
-from slowstep.audit.read.durations import duration
-from slowstep.audit.read.few_steps import OF_MIDDLE, of_few
-from slowstep.audit.read.header_names import ALIASES, BATCHES, IN_A_UNIT, LENGTHS, NAMES_OF_SETTINGS
-from slowstep.audit.read.header_scales import scaled
+from slowstep.audit.read.header_names import (
+    ALIASES,
+    BATCHES,
+    IN_A_UNIT,
+    LENGTHS,
+    NAMES_OF_SETTINGS,
+    OF_MIDDLE,
+    change_called,
+    of_few,
+)
 from slowstep.audit.read.other_work import OF_EVALUATION, OF_LOADING
-from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
+from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, duration, ratio, scaled
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, STATED, TIMED
 from slowstep.judgement.devices import family_of, peak_of
@@ -435,7 +440,9 @@ def in_own_unit(name: str, number: str, scale: float, inverted: bool = False) ->
 @functools.lru_cache(maxsize=4096)  # a large table repeats its headers and cells
 def plain(text: str) -> str:
     """Return a text without the marks of Markdown and without decoration, and with signs for entities (`&nbsp;`)."""
-    text = re.sub(r"(?<![\w)])\*+|\*+(?![\w(])|[`✅❌⚠️⚡🏆]|</?\w+>", "", text)  # `8*4` is a product
+    text = re.sub(
+        r"(?<![\w)])\*+|\*+(?![\w(])|[`✅❌⚠️⚡🏆]|</?\w+>|(?<!\S):[a-z_]{3,30}:(?!\S)", "", text
+    )  # `8*4` is a product
     return ENTITY.sub(lambda match: html.unescape(match[0]), text).strip()
 
 

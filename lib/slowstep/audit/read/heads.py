@@ -14,13 +14,29 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from slowstep.audit.figures import Figure, figure
 from slowstep.audit.read.header_names import BATCHES, LENGTHS, NAMES_OF_SETTINGS
-from slowstep.audit.read.nested_names import CLOSES, OPENING, NestedNames, names_around
 from slowstep.audit.read.other_work import evaluates_first, evaluates_last
 from slowstep.audit.read.progress_bars import placed_lines
 from slowstep.audit.read.stretches import Stretch
+from slowstep.audit.read.trainer_state import samples_of
+from slowstep.audit.relations import FITS
+from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import listed
+
+OPENS = re.compile(
+    r"(?P<indent>\s*)(?:- )?['\"]?(?P<name>[A-Za-z][\w .-]{0,60}?)?['\"]?\s*[:=]?\s*(?P<bracket>[({\[]?)\s*$"
+)
+"""A line that opens a part: `dataset:`, `"optimizer": {`, `TrainingArguments(`."""
+
+OPENING = (":", "=", "(", "{", "[")
+"""The last characters of such lines."""
+
+CLOSES = re.compile(r"\s*[)}\]]")
+INLINE = re.compile(r"(?P<name>[A-Za-z][\w.]{0,60})?['\"]?\s{0,3}[:=]?\s{0,3}(?P<bracket>[({\[])|[)}\]]")
+
 
 BATCH, ACCUMULATED, LENGTH = "per_device_train_batch_size", "gradient_accumulation_steps", "max_length"
 SAMPLES, DEVICES, STEPS, PACKING = "samples_per_step", "devices", "steps", "packing"
@@ -42,7 +58,16 @@ NUMBERS = (
         ),
         BATCH,
     )
-    | dict.fromkeys(("gradient accumulation steps", "accumulate grad batches"), ACCUMULATED)
+    | dict.fromkeys(
+        (
+            "gradient accumulation steps",
+            "accumulate grad batches",
+            "accum iter",
+            "accumulate grad iterations",
+            "update freq",
+        ),
+        ACCUMULATED,
+    )
     | dict.fromkeys(("total train batch size", "global train batch size", "effective train batch size"), SAMPLES)
     | {f"{of} {batch}": SAMPLES for of in ("global", "effective") for batch in BATCHES}
     | dict.fromkeys(("batch", "batch size", "train batch size"), UNCLEAR)
@@ -89,7 +114,7 @@ LABELLED = re.compile(
 
 LETTERS = (
     *("batch", "bs", "len", "ctx", "context", "window", "block", "acc", "device", "world", "process", "optimization"),
-    *("worker", "parallel", "image", "img", "checkpoint", "pack", "bf16", "fp16", "tf32", "compile", "liger"),
+    *("worker", "parallel", "image", "img", "checkpoint", "pack", "freq", "bf16", "fp16", "tf32", "compile", "liger"),
 )
 """What each of these lines holds."""
 
@@ -123,6 +148,16 @@ OTHER_PARTS = re.compile(r"generat|infer|predict|sampl|teacher|(?<![a-z])ref|qua
 
 OF_TRAINING_ARGUMENTS = re.compile(r"sft|train", re.IGNORECASE)
 """The only parts whose `max_length` is that of samples, and not that of generated text."""
+
+
+SHORT = 0.1
+"""The share by which the samples of a step may be fewer by a run's figures, as the last batch of an epoch is short."""
+
+PACKED = {"padding": "packing", "tokenize": "once"}
+"""The settings of a run that packs several samples into one."""
+
+OFF = 0.01
+"""The share by which counts may be off that rounded speeds make."""
 
 
 @dataclass(frozen=True)
@@ -273,3 +308,113 @@ def _may_state(line: str) -> bool:
 @functools.lru_cache(maxsize=4096)  # most lines of a log differ in their numbers alone
 def _states(line: str) -> bool:
     return bool(LABELLED.search(line) or PROCESSES.search(line))
+
+
+class NestedNames:
+    """The parts that are open at a line of a log, read line by line: by their brackets, or by their indents."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, bool, str]] = []
+        """The indent of each part, whether a bracket closes it, and its name."""
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the parts that are open, the outermost first."""
+        return [name for *_, name in self._open]
+
+    def add(self, line: str) -> None:
+        """Add a line. A part by indents ends with a line that is not further in; one in brackets also further out."""
+        indent = len(line) - len(line.lstrip())
+        closes = bool(CLOSES.match(line))
+        while self._open and (indent < self._open[-1][0] or (indent == self._open[-1][0] and not self._open[-1][1])):
+            self._open.pop()
+        if closes and self._open and self._open[-1][1]:
+            self._open.pop()
+        found = OPENS.fullmatch(line)
+        if found and (found["bracket"] or line.rstrip().endswith(":")):
+            self._open.append((indent, bool(found["bracket"]), found["name"] or ""))
+
+
+def names_around(before: str) -> list[str]:
+    """Return the names of the parts of one line that are open behind the text `before`."""
+    names: list[str] = []
+    for found in INLINE.finditer(before):
+        if found["bracket"]:
+            names.append(found["name"] or "")
+        elif names:
+            names.pop()
+    return names
+
+
+def with_heads(rows: Sequence[dict[str, Any]], heads: Heads, places: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """Return the rows of a log with what its heads state.
+
+    `places` are those where the bars of each row begin, the first and the last of them, or where its last words stand.
+    A log whose lines say its speed has one row and none of these; everything in it is of that row.
+    """
+    begins = [0, *(last for _, last in places[:-1])]
+    ends = [first + 1 for first, _ in places] or [math.inf]
+    return [_with_head(row, heads.of(begin, end)) for row, begin, end in zip(rows, begins, ends, strict=True)]
+
+
+def _with_head(row: dict[str, Any], head: Head) -> dict[str, Any]:
+    """Return a row with what its head states."""
+    values, asked = _agreeing_with_figures(row, dict(head.values))
+    settings = {what: values[what] for what in SETTINGS if what in values and what != PACKING}
+    settings |= PACKED if values.get(PACKING) else {}
+    unclear = [UNCLEAR] if UNCLEAR in values else []
+    unread = [what for what in values if what not in SETTINGS and what not in (SAMPLES, DEVICES, STEPS, PACKING)]
+    if unclear and settings.pop(ACCUMULATED, None):  # by itself it would make steps unlike that have as many samples
+        unread.append(ACCUMULATED)
+    return row | {
+        "figures": row["figures"] | {what: str(values[what]) for what in (SAMPLES, DEVICES) if what in values},
+        "settings": settings,
+        "of_head": list(settings | (PACKED if PACKING in values else {})),
+        "unknown": {what: str(values[what]) for what in unread},
+        "unread": unclear,
+        "questions": [*row["questions"], *head.questions, *asked],
+    }
+
+
+def _agreeing_with_figures(row: dict[str, Any], values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return what a head states without what the figures of its row make doubtful, and questions about that.
+
+    Samples a step follow from Trainer's last words, too, and are fewer there if the last batch of an epoch is short.
+    """
+    by_words = _samples_of(row["figures"])
+    total = values.get(SAMPLES)
+    if by_words and total and not (by_words.low <= total * (1 + OFF) and by_words.high >= total * (1 - SHORT)):
+        asked = (
+            f"its head says {total:,} samples a step, and its figures make {by_words.middle:.4g}: are the last batches "
+            "of its epochs short?"
+        )
+        return {what: value for what, value in values.items() if what not in (*OF_A_STEP, DEVICES)}, [asked]
+    if by_words and not total and {BATCH, ACCUMULATED} <= values.keys():
+        devices = by_words.middle / (values[BATCH] * values[ACCUMULATED])
+        near = 2 ** round(math.log2(devices))
+        if near < 1 or abs(devices / near - 1) > FITS:  # as real nodes have; any number would fit otherwise
+            return {what: value for what, value in values.items() if what not in OF_A_STEP}, []
+        return values | ({DEVICES: near} if near > 1 and DEVICES not in values else {}), []
+    if total and not _counts_steps(row, values):
+        values.pop(SAMPLES)
+        what = "does its bar" if "planned" in row["rests_on"] else "do its lines"
+        asked = f"its head says {total:,} samples a step: {what} count steps, or the micro-batches of steps?"
+        return values, [] if {ACCUMULATED, BATCH} <= values.keys() else [asked]
+    return values, []
+
+
+def _samples_of(figures: Mapping[str, Any]) -> Figure | None:
+    """Return the samples of a step by the figures of a row, if they say some."""
+    said = figures.get(SAMPLES) or samples_of(dict(figures)).get(SAMPLES)
+    return figure(said) if said else None
+
+
+def _counts_steps(row: dict[str, Any], values: Mapping[str, Any]) -> bool:
+    """Return whether a row is known to count steps, or micro-batches of which a step is known to have so many."""
+    by_lines = "planned" not in row["rests_on"] and not values.keys() & {ACCUMULATED}
+    if not row["step_word"] or values.get(ACCUMULATED) == 1 or by_lines:
+        return True
+    if row["step_word"] == MICRO_BATCH:
+        return ACCUMULATED in values
+    steps = row["rests_on"].get("planned", 0)
+    return bool(values.get(STEPS)) and abs(steps - values[STEPS]) <= OFF * values[STEPS]

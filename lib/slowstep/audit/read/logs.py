@@ -12,19 +12,17 @@ from typing import Any
 
 from slowstep.audit.figures import parse
 from slowstep.audit.read.bar_names import ends_with_metric, is_loss, shows_no_loss
-from slowstep.audit.read.heads import Heads, heads_of
-from slowstep.audit.read.last_words import counts_as_many, last_words, samples_of, steps_of, told_once
-from slowstep.audit.read.midway import changed_midway, without_whole_times
-from slowstep.audit.read.nested_bars import outer_bars
+from slowstep.audit.read.course_figures import changed_midway, without_whole_times
+from slowstep.audit.read.heads import Heads, heads_of, with_heads
 from slowstep.audit.read.other_work import evaluates_first, is_beforehand
-from slowstep.audit.read.paces import settled
+from slowstep.audit.read.partial_rows import last_error
 from slowstep.audit.read.progress_bars import Said, Scanned, lines_of, scan
-from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, separate_runs
+from slowstep.audit.read.separate_runs import are_twice_in_an_epoch, outer_bars, separate_runs
 from slowstep.audit.read.source_text import Unreadable
 from slowstep.audit.read.spoken_lines import SPEEDS
 from slowstep.audit.read.spoken_speeds import Spoken, spoken_speeds
-from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again
-from slowstep.audit.read.with_heads import with_heads
+from slowstep.audit.read.stretches import BEHIND, CLOCKS, Pace, Stretch, begins_again, settled
+from slowstep.audit.read.trainer_state import counts_as_many, last_words, samples_of, steps_of, told_once
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import capitalised
@@ -136,6 +134,7 @@ def read_log(path: Path, columns: Mapping[str, str] | None = None, beside_box: b
     if not found:
         spoken = _spoken(path, log, columns, beside_box)
         found, rests_on = [(spoken.figures, spoken.questions)], [{"steps": spoken.steps} if spoken.steps else {}]
+        words = [spoken.step_word]
     parts = zip_longest(found, rests_on, words)
     rows = [
         {
@@ -148,6 +147,8 @@ def read_log(path: Path, columns: Mapping[str, str] | None = None, beside_box: b
         }
         for row, steps, word in parts
     ]
+    if not ends and (error := last_error(path)):
+        rows[-1]["questions"].append(f"its log ends with '{error}': did it train to its end?")
     begun = [(training.at, training.stretches[-1].at) for training in trainings] or [(at, at) for at, _ in ends]
     return with_heads(rows, heads, begun)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from slowstep.audit.figures import CURRENCY, parse
@@ -12,26 +12,41 @@ from slowstep.audit.read.clocks import passed_in
 from slowstep.audit.read.columns import (
     MEASURED,
     NOTHING,
+    OF_TEXT,
     OPTIMIZER_STEP,
     RUN_NAMES,
     Column,
     column,
     figure,
+    is_number,
     plain,
     setting_called,
 )
-from slowstep.audit.read.columns_beside import by_those_beside, ignored
-from slowstep.audit.read.device_cells import of_devices
+from slowstep.audit.read.header_names import LESS, STATISTIC, changes_the_one
+from slowstep.audit.read.measures import of_devices
+from slowstep.audit.read.row_cells import is_base, with_percentages
 from slowstep.audit.read.source_text import NoFigures, Unreadable
-from slowstep.audit.read.stated_cells import with_percentages
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.unit_grammar import PER_DEVICE
+from slowstep.audit.read.unit_grammar import PER_DEVICE, TIMES
 from slowstep.audit.read.unknown_columns import UNSET
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, TIMED
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
+
+STATISTIC_BEHIND = re.compile(r"(?P<before>.*\w[)\]]?)[ _](?:avg|average|mean|med|median|max|std|p\d\d)")
+MINIMUM = re.compile(r"(?P<before>.*\w[)\]]?)(?:[ _]min| ?[(\[]min[)\]])")
+"""Headers of statistics. Beside `iter avg`, `iter min` is a minimum; by itself it would be minutes."""
+
+OF_ROLLOUTS = re.compile(
+    r"(?<![a-z])(?:generat\w*|gen|rollouts?|sampling|collect\w*|rewards?|advantages?|vllm|make_experience)(?![a-z])"
+)
+NAMES_A_TIME = re.compile(r"(?<![a-z])(?:tim(?:e|ing)|sec(?:onds)?|ms|s)(?![a-z])")
+"""Words of a column that times what comes before an update in reinforcement learning."""
+
+OF_AN_UPDATE = re.compile(r"(?<![a-z])(?:updat(?:e|ing)|train(?:ing)?|learn(?:ing)?|optimi[sz]e)(?![a-z])")
+
 
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
@@ -60,6 +75,11 @@ TOTAL = re.compile(r"(?:grand )?total(?: cost| price)?|spend|spent|bill")
 BARE_STEP = re.compile(r"step ?[(\[][^)\]]+[)\]]|step[ _](?:ms|s)", re.IGNORECASE)
 """A header `step (ms)`, which may be that of the optimizer beside columns of passes."""
 
+OF_A_COMMAND = re.compile(
+    r"(?:(?P<label>command)|(?P<mean>mean)|stddev|median|min|max|user|system|exit_codes)(?: \[(?P<unit>m?s|min)\])?"
+)
+"""Columns of hyperfine's tables, in seconds where no unit stands behind them."""
+
 PATH_OF_TRAINING = re.compile(
     r"(?:train|perf|performance|throughput|timing)/(?=[^/]+(?:/(?:gpu|device|s|sec|second|step|it))?$)", re.IGNORECASE
 )
@@ -82,6 +102,8 @@ def by_headers_and_cells(
     names = [plain(cell[0]).lower() for cell in header]
     export = bool({*names} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
+    if "command" in names:
+        held = [_of_a_command(name) or one for name, one in zip(names, held, strict=True)]
     _refuse_uneven(header, body, held, source)
     texts = by_column(header, body)
     held = [of_devices(one, cells) for one, cells in zip(held, texts, strict=True)]
@@ -90,6 +112,16 @@ def by_headers_and_cells(
     held = [_of_one_thing(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     held = [_of_money(one, name, cells) for one, name, cells in zip(held, names, texts, strict=True)]
     return by_those_beside(held, names, texts)
+
+
+def _of_a_command(name: str) -> Column | None:
+    """Return the meaning of a column of hyperfine's, which times whole commands; None for another one."""
+    found = OF_A_COMMAND.fullmatch(name)
+    if not found:
+        return None
+    if found["label"]:
+        return Column("label")
+    return Column("figure", "seconds", TIMES[found["unit"] or "s"]) if found["mean"] else Column("ignored")
 
 
 def _of_one_thing(one: Column, name: str, cells: Sequence[str]) -> Column:
@@ -230,3 +262,76 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
     known = column(TRAINER.get(name, name), SETTINGS)
     # W&B's `Runtime` has no unit, and its documentation says none
     return Column("ignored") if known.kind in ("open", "timed") else known
+
+
+def by_those_beside(held: Sequence[Column], names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[Column]:
+    """Return the columns with their meanings beside each other; `names` are their headers in lower case."""
+    held = _without_padded(_without_updates(_without_minima(held, names), names))
+    return _of_the_one_measured(held, names, cells)
+
+
+def ignored(held: Sequence[Column], left_out: Collection[int]) -> list[Column]:
+    """Return the columns with those at the places `left_out` as ignored ones."""
+    return [Column("ignored") if i in left_out else one for i, one in enumerate(held)]
+
+
+def _of_the_one_measured(held: Sequence[Column], names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[Column]:
+    """Return the columns with a change beside one figure, and no other number but whole ones, as that figure's change.
+
+    A change of a time has a sign, and so has a percentage of a speed. What is less of a time has none.
+    """
+    measured = [one for one in held if one.kind in MEASURED]
+    changes = [i for i, name in enumerate(names) if held[i].kind == "open" and changes_the_one(name)]
+    others = [texts for i, texts in enumerate(cells) if held[i].kind == "open" and i not in changes]
+    measure = any(is_number(text) and not plain(text).isdigit() for texts in others for text in texts)
+    if len(measured) != 1 or len(changes) != 1 or measure:
+        return list(held)
+    less = bool(LESS.fullmatch(names[changes[0]]))
+    of_speed = "_per_second" in measured[0].name and not less
+    fits = _are_percentages(cells[changes[0]], r"" if less else r"[-+−–]")
+    if not fits or not (of_speed or measured[0].name.startswith("seconds")):
+        return list(held)
+    of_time = Column("stated", "time_left", percentage="saved" if less else "changed")
+    stated = Column("stated", "speed_up") if of_speed else of_time
+    return [stated if i == changes[0] else one for i, one in enumerate(held)]
+
+
+def _are_percentages(cells: Sequence[str], sign: str) -> bool:
+    """Return whether cells say percentages with such a sign, or nothing as for the row that they are to."""
+    said = [plain(text) for text in cells if not is_base(text)]
+    return bool(said) and all(re.fullmatch(rf"{sign}\d[\d.,]*\s?%", text) for text in said)
+
+
+def _without_padded(held: Sequence[Column]) -> list[Column]:
+    """Return the columns without tokens that may count padding, where another column has those that don't."""
+    useful = {one.name for one in held if one.unit == OF_TEXT}
+    return ignored(held, {i for i, one in enumerate(held) if one.name in useful and one.unit != OF_TEXT})
+
+
+def _without_updates(held: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """Return the columns with the time of an update as an unclear one, where another is that of what is updated on.
+
+    A step of reinforcement learning generates and scores as well, so that its update is a part of it.
+    """
+    if not any(OF_ROLLOUTS.search(name) and NAMES_A_TIME.search(name) for name in names):
+        return list(held)
+    return [
+        Column("open", "time") if one.name == "seconds_per_step" and OF_AN_UPDATE.search(name) else one
+        for one, name in zip(held, names, strict=True)
+    ]
+
+
+def _without_minima(held: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """Return the columns with minima, which stand beside another statistic of the same, as ones that nobody read."""
+    each = [STATISTIC.fullmatch(name) or STATISTIC_BEHIND.fullmatch(name) for name in names]
+    stems = {_without_units(found["before"]) for found in each if found}
+    minima = [MINIMUM.fullmatch(name) for name in names]
+    return [
+        Column("open") if found and _without_units(found["before"]) in stems else one
+        for found, one in zip(minima, held, strict=True)
+    ]
+
+
+def _without_units(name: str) -> str:
+    """Return a header without units of time and brackets, so that `step time ms` and `step time` are the same."""
+    return " ".join(word for word in re.split(r"[\s_()\[\]]+", name) if word and word not in TIMES)

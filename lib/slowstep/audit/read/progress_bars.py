@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from slowstep.audit.read.bar_names import bar_name
-from slowstep.audit.read.launcher_prefixes import prefixes_in
+from slowstep.audit.read.bar_names import bar_name, prefixes_in
 from slowstep.audit.read.source_text import Unreadable, encoding_of
 from slowstep.audit.read.stretches import MANY, Pace, Stretch, pace_of
 

@@ -1,4 +1,4 @@
-"""Tables with a column for each of several runs, `V100 (img/s)` and `A100 (img/s)`, as a row for each run."""
+"""Tables with a column for each of several runs, `V100 (img/s)`, or repeats, `run 1 (s/it)`, as a row for each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from slowstep.audit.figures import parse
 from slowstep.audit.read.before_and_after import OF_CHANGES, are_changes
 from slowstep.audit.read.cells import Cell, Table, by_column
-from slowstep.audit.read.columns import DESCRIBED, MEASURED, TIMED_WORDS, Column, column, figure, plain
-from slowstep.audit.read.few_steps import END, MIDDLE, PERCENTILE, SPREAD
+from slowstep.audit.read.columns import DESCRIBED, LABELS, MEASURED, TIMED_WORDS, Column, column, figure, plain
+from slowstep.audit.read.header_names import END, MIDDLE, PERCENTILE, SPREAD
+from slowstep.audit.read.line_sources import OF_A_PART
 from slowstep.audit.read.other_work import OF_EVALUATION
-from slowstep.audit.read.several_speeds import OF_A_PART
 from slowstep.audit.run import TIMED
 
 NAMES = "column"
@@ -36,6 +36,11 @@ OF_PARTS = re.compile(
 
 LONGEST = 100
 """The most characters of such a header."""
+
+
+WHICH = r"(?:run|rep(?:eat|etition)?|trial|seed|try|attempt)s?[ _]?#?\d{1,6}"
+FIRST = re.compile(rf"{WHICH}[\s:,-]*(?P<what>\S.*)", re.IGNORECASE)
+LAST = re.compile(rf"(?P<what>.*\S)[\s:,-]+[(\[]?{WHICH}[)\]]?", re.IGNORECASE)
 
 
 def with_row_each(
@@ -139,3 +144,33 @@ def _is_faster(first: Sequence[str], last: Sequence[str], held: Column) -> bool:
             a, b = (parse(one[1]).middle for one in found if one)
             faster += (a > b) - (a < b)
     return (faster > 0) == held.name.endswith(("_per_second", "_per_device")) and faster != 0
+
+
+def with_repeats_in_rows(table: Table) -> Table:
+    """Return a table whose columns repeat one measurement with a row for each; any other table as it is.
+
+    The rows of one name are repeats then. Where no column names them, they are called by the first one, or numbered.
+    """
+    header, *body = table
+    if any(len(row) != len(header) for row in body):
+        return table
+    called = {i: what for i, (name, *_) in enumerate(header) if (what := _repeated(plain(name)))}
+    if len(called) < 2 or len({what.lower() for what in called.values()}) > 1:
+        return table
+    others = [i for i in range(len(header)) if i not in called]
+    named = any(plain(header[i][0]).lower() in LABELS for i in others)
+    names = [plain(row[0][0]) if 0 in others else "" for row in body]
+    first, behind = next(iter(called)), len(header)
+    header = [*((called[first] if i in called else name, *place) for i, (name, *place) in enumerate(header))]
+    header = [*header, ("run", *header[0][1:])]
+    body = [
+        [*row, (name or f"row {at}", *row[0][1:])] for at, (row, name) in enumerate(zip(body, names, strict=True), 1)
+    ]
+    return with_row_each(header, body, [*([] if named else [behind]), *others], {str(i): [i] for i in called}, "")
+
+
+def _repeated(header: str) -> str:
+    """Return what is measured by a header that says which repeat it is of; empty for another header."""
+    match = (FIRST.fullmatch(header) or LAST.fullmatch(header)) if len(header) < LONGEST else None
+    what = re.sub(r"^[(\[](.*)[)\]]$", r"\1", match["what"].strip()) if match else ""
+    return what if what and column(what, set()).kind in MEASURED else ""

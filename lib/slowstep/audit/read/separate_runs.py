@@ -1,4 +1,4 @@
-"""Bars of several runs in one log: an epoch's number that falls begins another run, and so does another total."""
+"""Bars of several runs in one log, by the numbers and totals of epochs, and bars that count the epochs of others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from slowstep.audit.read.other_work import OF_TRAINING
-from slowstep.audit.read.stretches import BEHIND, Stretch, begins_again
+from slowstep.audit.read.stretches import BEHIND, Stretch, begins_again, is_full
 
 NUMBER = re.compile(r"epoch\W{0,3}(\d{1,6})(?!\d|\.\d|[a-z])|train(?:ing)?\W{1,3}(\d{1,6})\s?/\s?\d", re.IGNORECASE)
 """The number of an epoch in the name of its bar: `Epoch 1/2`, `Train [1/2]`."""
 
 DIGITS = re.compile(r"\d+")
+
+
+Key = tuple[str, int]
+"""The name and the total of a bar."""
+
+EPOCHS = re.compile(r"epoch", re.IGNORECASE)
 
 
 @dataclass
@@ -95,3 +101,32 @@ def _is_behind(run: Sequence[Stretch], stretch: Stretch, counting: Sequence[Stre
         return False
     same = (run[0].name, run[0].total) == (stretch.name, stretch.total)
     return same and counting[-1].last >= counting[-1].total and begins_again(run[-1], stretch)
+
+
+def outer_bars(stretches: Sequence[Stretch]) -> set[Key]:
+    """Return the bars whose every count comes after a whole run of another bar, and is one more than the last.
+
+    A single count could also follow what was loaded before training, so that it is believed of epochs alone.
+    """
+    outer = {key: 0 for stretch in stretches if (key := (stretch.name, stretch.total))}
+    counts: dict[Key, tuple[int, int]] = {}  # the last count of a bar, and the place where it was reached
+    runs: dict[Key, tuple[int, int, int]] = {}  # where a bar's run began, its first count and its last one
+    whole = -1  # where the latest of the whole runs began
+    for i, stretch in enumerate(stretches):
+        key = (stretch.name, stretch.total)
+        last, at = counts.get(key, (0, -1))
+        if stretch.first != stretch.last or (key in counts and stretch.first > last + 1):
+            outer.pop(key, None)
+        elif stretch.first == last + 1 and key in outer:
+            outer[key] += 1
+            if whole <= at:
+                outer.pop(key)
+        if stretch.first != last:
+            counts[key] = (stretch.first, i)
+        began, first, end = runs.get(key, (i, stretch.first, 0))
+        if stretch.first < end:
+            began, first = i, stretch.first
+        runs[key] = (began, first, stretch.last)
+        if is_full(first, stretch.last, stretch.total):
+            whole = max(whole, began)
+    return {key for key, advances in outer.items() if advances > 1 or (advances and EPOCHS.search(key[0]))}

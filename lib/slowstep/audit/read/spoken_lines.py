@@ -1,6 +1,11 @@
 """Speeds that one line of a log says in words: `tps: 7,812`, `32ms/step`, `elapsed time per iteration (ms): 2345.6`.
 
 Names and units are read by the grammar of table headers. What that does not understand is named, and never guessed.
+
+Some times have no unit, or not the word `step`, and the form of their line tells what they are. A time beside that of
+its data is the one of a step, as the meters of PyTorch's examples, of Detectron2 and of MMEngine print both: in seconds
+with three decimals or more, beside the mean in brackets or the time that is left. Other lines are known by their whole
+form, which one program writes.
 """
 
 from __future__ import annotations
@@ -11,11 +16,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slowstep.audit.read.columns import Column, column, figure
-from slowstep.audit.read.known_lines import known_in
+from slowstep.audit.read.line_sources import PARTS
 from slowstep.audit.read.other_work import OF_TRAINING, evaluates_last, prepares
-from slowstep.audit.read.several_speeds import PARTS
 from slowstep.audit.read.unit_grammar import DEVICES, PER_DEVICE, ratio
 from slowstep.audit.run import QUESTIONS
+from slowstep.audit.unclear_batches import step_word
+
+POSITION = re.compile(
+    r"(?<![a-z])(?:iter(?:ation)?|step|epoch)\b\W{0,3}\d|\[\s{0,8}\d{1,9}\s?/\s?\d{1,9}[\s\]()]", re.IGNORECASE
+)
+"""The place in a training or in an epoch that a line is of."""
+
+DECIMAL = r"(?P<number>\d{1,5}\.\d{3,8}(?=[\s,;|)(]|\Z)|\d{1,7}(?:\.\d{1,8})?(?=\s?(?:ms|s)\b))\s?(?P<unit>ms|s)?\b"
+TIME = re.compile(rf"(?<![\w.])(?P<name>time)(?:\s?[:=]\s{{0,8}}|\s{{1,8}}){DECIMAL}", re.IGNORECASE)
+OF_DATA = re.compile(rf"(?<![\w.])data(?:[_ ]time)?(?:\s?[:=]\s{{0,8}}|\s{{1,8}}){DECIMAL}", re.IGNORECASE)
+"""The time of a step and, as a part of it, that of its data: the last one of each, or the mean of the last ones."""
+
+OF_A_METER = re.compile(r"\beta\b|\btime\b[\s:=]{1,9}[\d.]{1,12}\s{0,3}\(\s{0,8}\d", re.IGNORECASE)
+"""What stands beside a time in seconds without a unit: the time that is left, or the mean of the times."""
+
+OF_NANOGPT = re.compile(r"\biter \d+: loss \d[\d.]*, (?P<name>time) (?P<number>\d[\d.]*)(?P<unit>ms), mfu -?\d[\d.]*%")
+"""A line of nanoGPT, whose time is that of the iteration, and not of all iterations since the last line. Its MFU is the
+share of an A100's peak on every device, and is left out."""
+
+OF_TIMM = re.compile(
+    r"(?<![\w.])(?P<name>Time): (?P<number>\d{1,5}\.\d{3})(?P<unit>s), {1,8}(?P<rate>\d{1,9}\.\d\d)/s\b"
+)
+"""A line of timm: the time of an update, and the samples of all devices a second."""
+
+LONGEST_SHOWN = 60
+"""The most characters of a number with its name that are shown."""
+
+Known = tuple[str, str, str]
+"""The name before a number, the number with its unit, and what the line says."""
+
 
 LETTER = r"(?:[kKMB](?![A-Za-z]))?"
 NUMBER = (
@@ -131,6 +165,8 @@ class SpokenFigure:
     question: str = ""
     at: int = -1
     """The number of its line."""
+    step_word: str = ""
+    """What it calls a step that may be a micro-batch."""
 
 
 def said_in(line: str, given: Given = ()) -> Iterator[SpokenFigure]:
@@ -233,7 +269,7 @@ def _said(name: str, cell: str, held: Column, shown: str) -> SpokenFigure | None
             if re.match(r"[0.,]*(?![\d.,])", cell)
             else SpokenFigure(name=name, shown=shown, question=_of_a_log(str(error)))
         )
-    return SpokenFigure(name=name, shown=shown, known=known) if known else None
+    return SpokenFigure(name=name, shown=shown, known=known, step_word=step_word(f"{name} {cell}")) if known else None
 
 
 def _is_name(line: str, end: int, before: str) -> bool:
@@ -279,3 +315,29 @@ def _meaning(name: str) -> tuple[Column | None, str]:
     last = words[-1].lower()
     asked = held.kind in ("open", "timed") and last in ASKED and "data" not in name.lower()
     return None, QUESTIONS[last] if asked else ""
+
+
+def known_in(line: str) -> tuple[list[Known], str, str]:
+    """Return the speeds that a line says in such a way, what stands before them, and the line without them."""
+    if "ime" not in line:  # told ten times as fast as by the patterns
+        return [], "", line
+    found = (OF_NANOGPT.search(line) if ", mfu " in line else None) or (OF_TIMM.search(line) if "/s" in line else None)
+    if not found and "ata" in line and POSITION.search(line):
+        found, data = TIME.search(line), OF_DATA.search(line)
+        is_step = found and data and _is_part(data, found) and (found["unit"] or OF_A_METER.search(line))
+        found = found if is_step else None
+    if not found:
+        return [], "", line
+    shown, before = found[0][-LONGEST_SHOWN:], line[: found.start()]
+    what = "step" if found.re in (OF_NANOGPT, OF_TIMM) else "it"  # meters count the batches of a loader
+    said = [(found["name"], f"{found['number']} {found['unit'] or 's'}/{what}", shown)]
+    if "rate" in found.re.groupindex:
+        said.append((found["name"], f"{found['rate']} samples/s", shown))
+    return said, before, f"{before};{line[found.end() :]}"
+
+
+def _is_part(data: re.Match[str], whole: re.Match[str]) -> bool:
+    """Return whether the time of the data is no more than that of its step. One without a unit has the other's."""
+    if data["unit"] and whole["unit"] != data["unit"]:
+        return False
+    return float(data["number"]) <= float(whole["number"])

@@ -7,15 +7,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slowstep.audit.micro_batches import OF_STEPS, step_word
 from slowstep.audit.read.columns import in_own_unit
+from slowstep.audit.read.course_figures import changed_midway
 from slowstep.audit.read.courses import middle
-from slowstep.audit.read.line_sources import LineSources, StepCount, far_apart
-from slowstep.audit.read.midway import changed_midway
+from slowstep.audit.read.line_sources import LineSources, StepCount, chosen, far_apart
 from slowstep.audit.read.other_work import MESSAGE_BEFOREHAND, OF_TRAINING, PROGRAM, evaluates
-from slowstep.audit.read.several_speeds import chosen
 from slowstep.audit.read.spoken_lines import SPEEDS, WHOSE, Given, SpokenFigure, said_in
 from slowstep.audit.relations import TITLES
+from slowstep.audit.unclear_batches import OF_STEPS, step_word
 
 COUNTER = re.compile(r"((?:iter|iteration|it|step|epoch|ep|batch)[-_ ]?)\d+", re.IGNORECASE)
 """A name that only counts: `iter12`. Another number in a name may be that of one of several things."""
@@ -79,6 +78,8 @@ class Spoken:
     """Questions about quantities that are said in several ways."""
     steps: int = 0
     """How many steps its lines count; 0 if they count none."""
+    step_word: str = ""
+    """What its lines call a step that may be a micro-batch."""
 
 
 def spoken_speeds(lines: Iterable[str], columns: Mapping[str, str] | None = None) -> Spoken:
@@ -109,6 +110,8 @@ class _Gathering:
         """The lines of reinforcement learning."""
         self._of_training: set[int] = set()
         """The numbers of the lines that name training."""
+        self._words: dict[Key, str] = {}
+        """What each pace of steps is called after."""
         self._sources: dict[Key, LineSources] = {}
         self._steps = StepCount()
 
@@ -134,6 +137,7 @@ class _Gathering:
         while self._found.get(key, [(-1, "")])[-1][0] == i:
             key = (quantity, f"{key[1]} again")
         self._found.setdefault(key, []).append((i, number))
+        self._words |= {key: said.step_word} if quantity in OF_STEPS else {}
         if SPEEDS.fullmatch(quantity):
             self._steps.add(line, i)
             self._sources.setdefault(key, LineSources()).add(line[:LONGEST], said.shown)
@@ -158,8 +162,10 @@ class _Gathering:
         if not any(SPEEDS.fullmatch(quantity) for quantity, _ in several):
             unclear = self._said_once() | unclear
         questions = []
+        words = [self._words[key] for key in several if key in self._words]
         if (parts := self._steps.micro_batches) > 1 and (of_parts := [key for key in several if _of_iterations(key)]):
             several |= {key: _of_a_step(key[0], several[key], parts) for key in of_parts}
+            words = []
             questions.append(
                 f"its lines count {parts} iterations in a step, so their pace is turned into that of a step: is it so?"
             )
@@ -168,7 +174,7 @@ class _Gathering:
         figures, asked = _figures_of(several)
         if figures:  # else all that is unclear is told
             questions += [text for name, text in unclear.items() if name in doubted]
-        return Spoken(figures, unclear, [*questions, *asked], self._steps.steps.counted)
+        return Spoken(figures, unclear, [*questions, *asked], self._steps.steps.counted, "".join(words[:1]))
 
     def _doubt(self) -> set[str]:
         """Turn speeds into questions whose lines may be of other work than the training, or of several trainings.

@@ -9,39 +9,36 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import parse
-from slowstep.audit.read.captions import with_units_of_captions
+from slowstep.audit.read.captions import headings_of, is_of_inference, with_units_of_captions
 from slowstep.audit.read.cells import Cell, bare, by_column, tables_in
-from slowstep.audit.read.clocks import pace_by_clock, points_in_time
+from slowstep.audit.read.clocks import pace_by_clock, points_in_time, with_epoch_times
 from slowstep.audit.read.columns import MEASURED, NOTHING, Column, figure, is_number, plain
-from slowstep.audit.read.columns_beside import ignored
+from slowstep.audit.read.course_figures import changed_midway, read_sums, without_whole_times
 from slowstep.audit.read.courses import (
     BESIDE_POSITION,
     EPOCH,
     counters_of,
     courses_of,
     measured_in,
+    other_steps,
     repeat_key,
+    steps_along,
 )
-from slowstep.audit.read.device_cells import counted_devices
-from slowstep.audit.read.epoch_times import with_epoch_times
-from slowstep.audit.read.evaluation_rows import names_of, without_evaluations
-from slowstep.audit.read.few_steps import STATISTIC, of_few
-from slowstep.audit.read.headings import headings_of, is_of_inference
+from slowstep.audit.read.header_names import STATISTIC, of_few
 from slowstep.audit.read.languages import in_english
 from slowstep.audit.read.meanings import (
     by_headers_and_cells,
     elapsed_in,
+    ignored,
     named_by_ids,
     named_once,
     with_optimizer,
 )
-from slowstep.audit.read.midway import changed_midway, without_whole_times
+from slowstep.audit.read.measures import counted_devices
+from slowstep.audit.read.partial_rows import broken_off, names_of, of_processes, without_evaluations
 from slowstep.audit.read.remarks import apart_by_remarks
-from slowstep.audit.read.row_cells import read_row, shortened
+from slowstep.audit.read.row_cells import odd_ratios, read_row, shortened
 from slowstep.audit.read.source_text import NoFigures, Unreadable, text_of
-from slowstep.audit.read.stated_cells import odd_ratios
-from slowstep.audit.read.step_counts import other_steps, steps_along
-from slowstep.audit.read.sums_so_far import read_sums
 from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.unknown_columns import is_no_speed, is_word
 from slowstep.audit.relations import TITLES
@@ -56,9 +53,18 @@ MANY = 5
 
 CLOCK_LEFT_OUT = "is a point in time, and no duration, and is left out"
 
+BROKEN_OFF = "its table calls it '{}': are its figures those of a training that came to its end?"
+
+OF_PROCESSES = (
+    "Are the rows with other numbers of '{}' of the processes of one run? Then they are no runs to compare, and a "
+    "speed is that of each process, or of all"
+)
+
 PACES = {q for q in TITLES if q.startswith(("seconds_per_", "steps_per_s", "samples_per_s", "tokens_per_s"))}
 
-OF_CALLS = re.compile(r"(?:#|no\.?|num(?:ber)?|n)?[ _]?(?:of )?(?:n?calls|invocations)(?: count)?", re.IGNORECASE)
+OF_CALLS = re.compile(
+    r"(?:#|no\.?|num(?:ber)?|n)?[ _]?(?:of )?(?:n?calls|invocations|instances)(?: count)?", re.IGNORECASE
+)
 """Headers of a column that says how often each part of a run was called."""
 
 METRIC_NAMES = {"key", "metric", "metric_name", "tag"}
@@ -183,6 +189,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     if timed or by_clock:  # then nothing hangs on the others
         held = [Column("open") if one.kind == "open" else one for one in held]
     found = _sizes([read_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)])
+    for at, word in broken_off(header, body).items():
+        found[at]["questions"] += [BROKEN_OFF.format(word)] if measured_in(found[at]) else []
     found = _named_by_words(found, held, body) if not counters else found
     unread = [
         plain(header[i][0])
@@ -202,7 +210,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         asked = [f"'{name}' {CLOCK_LEFT_OUT}" for name in left_out if not clocked] + [of_optimizer] * bool(of_optimizer)
         asked += odd_ratios([plain(cell[0]) for cell in header], held, by_column(header, body))
         own[0] |= {"questions": [*own[0]["questions"], *asked]}
-        own[0] |= {"of_table": [*filter(None, [of_evaluation]), *unclear.values()]}
+        ranks = [OF_PROCESSES.format(name)] if (name := of_processes(header, body)) else []
+        own[0] |= {"of_table": [*filter(None, [of_evaluation]), *unclear.values(), *ranks]}
         own[0] |= {"left_out": names_of(evaluations, held, body)} if of_evaluation else {}
     return _repeated(_without_numbers([row | {"unread": unread} for row in own]))
 

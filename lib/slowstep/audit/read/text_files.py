@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from slowstep.audit.read.cells import BORDER, DIVIDER
-from slowstep.audit.read.latex_tables import holds_latex_table
 from slowstep.audit.read.source_text import Unreadable, encoding_of, size_of
 
 BEGINNING = 1 << 16
@@ -40,11 +39,6 @@ def refuse_no_text(path: Path) -> None:
         raise Unreadable(str(path), 1, 1, "is empty")
     if text.count("\0") + text.count("\ufffd") > max(1, FEW * len(text)) and "\0" in text:
         raise Unreadable(str(path), 1, 1, "is no text: is it another file, or UTF-16 without a byte order mark?")
-
-
-def begins_latex_table(path: Path) -> bool:
-    """Return whether a file has a LaTeX table in its beginning."""
-    return holds_latex_table(beginning_of(path))
 
 
 def looks_like_table(path: Path) -> bool:

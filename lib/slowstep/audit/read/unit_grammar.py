@@ -1,4 +1,4 @@
-"""A grammar of units such as `min / 1k iterations` or `tokens/s/GPU`, and of what they measure.
+"""A grammar of units such as `min / 1k iterations` or `tokens/s/GPU`, and of durations such as `1:30:00` and `2h 13m`.
 
 A unit is a thing or a time divided by a thing or a time. A number may stand before each, and one part may be a device:
 `ms per step`, `tok/GPU/s`, `samples / min (per device)`, `sec_per_it`, `h/epoch`, `s/100 steps`. `it` is a step.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from slowstep.audit.figures import ABOUT
 
 TIMES = (
     dict.fromkeys(("us", "µs", "μs", "microsecond", "microseconds"), 1e-6)
@@ -60,6 +63,33 @@ QUANTITIES = {
 
 PER_DEVICE = ("samples_per_second", "tokens_per_second")
 """Quantities that may be given for one device. A step is one step of all devices."""
+
+
+SIZES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+SCALE = re.compile(
+    r"(?:in |[x×] ?)?(?:(?P<thousand>k|thousands?|1e3|10\^3|10³|1,?000)|"
+    r"(?P<million>m|millions?|mio|1e6|10\^6|10⁶|1,?000,?000)|"
+    r"(?P<billion>b|bn|billions?|1e9|10\^9|10⁹|1,?000,?000,?000))"
+)
+POWER = re.compile(r"^(?:in )?[x×*] ?\d|\d\^\d|\b10 ?[⁰¹²³⁴⁵⁶⁷⁸⁹]|\b1e\d")
+"""A scale whose size is not known."""
+
+
+CLOCK = re.compile(r"(?:(\d+)[ -]days?,? |(\d+)-)?(\d+):([0-5]\d):([0-5]\d)(\.\d+)?")
+SPOKEN_TIME = re.compile(
+    r"(?:(\d+) ?d(?:ays?)?,? ?)?(?:(\d+) ?h(?:rs?|ours?)?,? ?)?"
+    r"(?:(\d+) ?m(?:in(?:ute)?s?)?,? ?)?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?"
+)
+"""Durations: `1:30:00` and `2h 13m`."""
+
+HALF_CLOCK = re.compile(r"\d+:\d\d")
+"""A clock of two parts, `45:00`, whose unit nobody knows."""
+
+PER = re.compile(r"/|\bper\b")
+"""What parts a time from the thing that takes it."""
+
+LONGEST = 60
+"""The most characters of a cell that holds a duration."""
 
 
 @dataclass(frozen=True)
@@ -131,3 +161,57 @@ def _counted(part: str) -> tuple[str, float] | None:
     if word[:1] in ("k", "m") and THINGS.get(word[1:]) in ("token", "sample"):
         return THINGS[word[1:]], number * MANY[word[0]]
     return None
+
+
+def scaled(unit: Unit, bracketed: str) -> Unit | None:
+    """Return a unit with the scale in brackets behind it; None for a scale whose size is not known."""
+    many = SCALE.fullmatch(bracketed)
+    if many:
+        return replace(unit, scale=unit.scale * next(size for name, size in SIZES.items() if many[name]))
+    return None if POWER.search(bracketed) else unit
+
+
+def seconds_of(text: str) -> tuple[str, str] | None:
+    """Return a duration of several units as seconds and their unit, rounded to its last unit; None if it is none.
+
+    ValueError for `45:00`, which may be minutes or hours.
+    """
+    if HALF_CLOCK.fullmatch(text):
+        raise ValueError(f"is {text} minutes and seconds, or hours and minutes? Write 0:{text} or {text}:00")
+    clock, spoken = CLOCK.fullmatch(text), SPOKEN_TIME.fullmatch(text.lower())
+    if clock:
+        day, slurm_day, *parts, fraction = clock.groups()
+        parts = [day or slurm_day, *parts[:2], parts[2] + (fraction or "")]
+    elif spoken and sum(part is not None for part in spoken.groups()) > 1:
+        parts = list(spoken.groups())
+    else:
+        return None
+    units = [Decimal(size) for size in (86400, 3600, 60, 1)]
+    seconds = sum((Decimal(part) * size for part, size in zip(parts, units, strict=True) if part), Decimal(0))
+    last = max(i for i, part in enumerate(parts) if part)
+    return f"{seconds} ± {units[last] * Decimal(10) ** _exponent(parts[last]) / 2}", "s"
+
+
+def duration(text: str, quantity: str) -> tuple[str, str] | None:
+    """Return a duration as `seconds_of` does, also one that is rounded (`~1:02:33`) or names its thing (`3m12s/epoch`).
+
+    The unit holds the thing with its number, `s/100 steps`. None if it is no duration, or if its thing is not that of
+    the `quantity`.
+    """
+    if len(text) > LONGEST:
+        return None
+    said = text.lstrip("~≈")
+    time, *things = (part.strip() for part in PER.split(said, maxsplit=1))
+    per = f"s/{things[0]}" if things else "s"
+    unit = ratio(per) if things else None
+    if things and not (unit and unit.quantity == quantity):
+        return None
+    found = seconds_of(time)
+    if not found or said == text:
+        return (found[0], per) if found else None
+    middle, by = map(Decimal, found[0].split(" ± "))
+    return f"{middle} ± {max(by, middle * Decimal(repr(ABOUT)))}", per
+
+
+def _exponent(digits: str) -> int:
+    return int(Decimal(digits).as_tuple().exponent)

@@ -7,7 +7,7 @@ import math
 import re
 
 from slowstep.audit.model_parallel import names_a_way
-from slowstep.audit.read.few_steps import without_statistic
+from slowstep.audit.read.header_names import without_statistic
 from slowstep.audit.read.measures import is_measure, number
 from slowstep.audit.read.unit_grammar import TIMES
 

@@ -1,4 +1,4 @@
-"""Times, costs and counts in the course of a run: those of each row, or of all rows so far.
+"""Figures in the course of a run: a pace that changes midway, and times, costs and counts of each row or of all so far.
 
 What adds up grows by about as much from row to row as it began with: 60, 121, 180 s. What each row has of its own stays
 about the same, or falls: 60, 61, 60 s. In between nobody can tell, since a first row may hold a slow start.
@@ -13,8 +13,21 @@ from typing import Any
 
 from slowstep.audit.figures import parse
 from slowstep.audit.read.columns import in_own_unit
-from slowstep.audit.read.courses import middle
+from slowstep.audit.read.courses import SETTLED, middle, middle_of
 from slowstep.audit.relations import TITLES
+
+START = 0.1
+"""The share of the values, from the first on, that is left out of the earlier half, since it includes the start."""
+
+CHANGED = 0.25
+"""The share by which the medians of both halves differ, beyond rounding, from which on it is worth a question."""
+
+WHOLE_TIMES = ("seconds", "minutes", "hours")
+"""Figures of all the time that a run took."""
+
+FEWEST = 10
+"""The number of values from which on halves are compared."""
+
 
 PER_EPOCH = {
     "seconds": ("seconds_per_epoch", 1.0),
@@ -34,6 +47,9 @@ COUNTED = ("steps", "samples", "tokens_in_all")
 CERTAIN, GROWN = 9, 1.5
 """How often values rise without a fall, and by what ratio in all, where nothing but a sum does so."""
 
+ENDED = 0.02
+"""The share of the planned steps that the last row of a whole run may be short of."""
+
 ADDED = 0.5
 """The share of the first value that the rows add to a sum at least, since the first one may hold a slow start."""
 
@@ -42,6 +58,34 @@ MANY = 5
 
 STEADY = 0.1
 """The share of the first value by which the values of single rows grow at most over all rows."""
+
+
+def changed_midway(values: Mapping[str, Sequence[str]]) -> list[str]:
+    """Ask about the first figure whose later half, which counts, is unlike the earlier one; `values` are in order."""
+    for quantity, each in values.items():
+        if len(each) < FEWEST:
+            continue
+        half = int(SETTLED * len(each))
+        earlier, later = middle_of(each[int(START * len(each)) : half]), middle_of(each[half:])
+        a, b = parse(earlier), parse(later)
+        if a.low > 0 and b.low > 0 and a.gap(b) > CHANGED:
+            title = TITLES.get(quantity, quantity)
+            return [
+                f"it has {earlier} {title} in its first half and {later} in its second, which counts: what changed?"
+            ]
+    return []
+
+
+def without_whole_times(figures: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the figures of a run whose pace is that of its later half, without times of the whole run; with a word.
+
+    The pace is no factor of such a time.
+    """
+    whole = [name for name in WHOLE_TIMES if name in figures]
+    words = [
+        f"its {TITLES[name]} ({figures[name]}) are left out, since that pace is not of all steps" for name in whole
+    ]
+    return {name: value for name, value in figures.items() if name not in whole}, words
 
 
 def read_sums(row: Mapping[str, Any], by_epoch: bool) -> dict[str, Any]:
@@ -55,6 +99,8 @@ def read_sums(row: Mapping[str, Any], by_epoch: bool) -> dict[str, Any]:
     for whole, values in row.get("course", {}).items():
         sizes = [parse(value).middle for value in values]
         planned = whole in COUNTED and len({*sizes}) == 1 and not by_epoch
+        if planned and at and at[-1] < (1 - ENDED) * sizes[0]:  # its rows end before, and their sums with them
+            figures.pop(whole, None)
         if whole not in SUMS or len(values) < 2 or planned or _adds_up(sizes, at):
             continue
         figures.pop(whole, None)
