@@ -14,7 +14,7 @@ from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.run_facts import RunFacts, events_alone
-from slowstep.judgement.suspects import Left, Suspect, gone, perhaps_suspects, suspects, unexplained
+from slowstep.judgement.suspects import Residuals, Suspect, gone, perhaps_suspects, suspects, unexplained
 from slowstep.judgement.throughput import seconds_per_step
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import EventRecord, Place
@@ -433,12 +433,12 @@ def test_a_change_explains_what_it_takes_away() -> None:
     """Time that is gone under a supported change is explained, whatever the change is; time that stays is not."""
     waiting = found(data=0.6)
 
-    assert [] == unexplained(waiting, [Left(least={"data": 0.02}, most={"data": 0.04})], MINIMUM)
+    assert [] == unexplained(waiting, [Residuals(least={"data": 0.02}, most={"data": 0.04})], MINIMUM)
     part, none = (
-        Left(least={"data": 0.3}, most={"data": 0.32}),
-        Left(least={"data": 0.9, "forward": 0.0}, most={"data": 1}),
+        Residuals(least={"data": 0.3}, most={"data": 0.32}),
+        Residuals(least={"data": 0.9, "forward": 0.0}, most={"data": 1}),
     )
-    by_chance = Left(least={"data": 0.3}, most={"data": 0.45})
+    by_chance = Residuals(least={"data": 0.3}, most={"data": 0.45})
     shares = [s.share.mean for s in waiting]
     for left, stays in ((part, [0.3]), (none, shares), (by_chance, shares)):
         assert stays == [one.least for _, one in unexplained(waiting, [left], MINIMUM)]
@@ -450,7 +450,7 @@ def test_the_ordinary_time_between_phases_is_no_loss_that_stays() -> None:
     assert line.ordinary == pytest.approx(0.03 / 1.2, abs=0.01)
     assert line.ordinary <= line.ordinary_at_most
     line = replace(line, ordinary=0.08, ordinary_at_most=0.1)
-    gone_with_it = Left(least={"other": 0.07}, most={"other": 0.09}, before={"other": 0.25})
+    gone_with_it = Residuals(least={"other": 0.07}, most={"other": 0.09}, before={"other": 0.25})
     never_met = replace(gone_with_it, before={"other": 0.09})
 
     assert [] == unexplained([line], [gone_with_it], MINIMUM)
@@ -462,7 +462,7 @@ def test_ordinary_time_is_that_of_each_step() -> None:
     """With steps of twice the work half of it is left for a sample: the line, which costs half as well, is not gone."""
     (line,) = found(other=0.2)
     line = replace(line, ordinary=0.2, ordinary_at_most=0.2)
-    halved = Left(least={"other": 0.18}, most={"other": 0.19}, before={"other": 0.37}, steps=0.5)
+    halved = Residuals(least={"other": 0.18}, most={"other": 0.19}, before={"other": 0.37}, steps=0.5)
 
     assert [0.08] == [pytest.approx(stays.least) for _, stays in unexplained([line], [halved], MINIMUM)]
     assert not gone(line, halved)
@@ -473,7 +473,7 @@ def test_what_stays_at_least_is_said_within_what_is_known() -> None:
     """A profile of a few steps tells a line's share, and so the rest of its phase, up to a factor."""
     (line,) = found(other=0.2)
     line = replace(line, ordinary=0.1, ordinary_at_most=0.17)
-    left = Left(least={"other": 0.16}, most={"other": 0.165}, before={"other": 0.3})
+    left = Residuals(least={"other": 0.16}, most={"other": 0.165}, before={"other": 0.3})
 
     assert [] == unexplained([line], [left], MINIMUM)
     assert [] != unexplained([replace(line, ordinary_at_most=0.1)], [left], MINIMUM)
@@ -633,7 +633,7 @@ def test_a_supported_change_is_not_said_to_bring_nothing() -> None:
 def test_pairs_that_met_no_stall_explain_none() -> None:
     """Where the baseline of the same pairs did not wait either, that nobody waits there says nothing of the change."""
     (waiting,) = found(data=0.6)
-    quiet = Left(least={"data": 0.0}, most={"data": 0.01}, before={"data": 0.01})
+    quiet = Residuals(least={"data": 0.0}, most={"data": 0.01}, before={"data": 0.01})
     telling = replace(quiet, before={"data": 0.35})
 
     assert [waiting] == [s for s, _ in unexplained([waiting], [quiet], MINIMUM)]

@@ -346,7 +346,7 @@ def test_a_folder_of_somebody_else_is_refused(budget: Budget, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ("{nodes: 0}", "measure.slurm.nodes: found 0; at least 1"),
+        ("{nodes: 0}", "measure.slurm.nodes: found 0; it must be at least 1"),
         ("{partitions: gpu}", "measure.slurm.partitions: no such key. Did you mean 'partition'?"),
         ('{partition: "gpu\\nrm -rf x"}', "measure.slurm.partition: found a line end"),
         ("{nodes: four}", "measure.slurm.nodes: expected a whole number"),

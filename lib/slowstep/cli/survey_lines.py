@@ -46,23 +46,8 @@ def lines(seen: SurveyRecord) -> list[str]:
 
 
 KINDS = (
-    "arguments",
-    "trainer",
-    "lightning",
-    "accelerator",
-    "loader",
-    "other_loader",
-    "optimizer",
-    "scheduler",
-    "scaler",
-    "autocast",
-    "compile",
-    "checkpointing",
-    "flag",
-    "processes",
-    "ddp",
-    "fsdp",
-    "engine",
+    *("arguments", "trainer", "lightning", "accelerator", "loader", "other_loader", "optimizer", "scheduler"),
+    *("scaler", "autocast", "compile", "checkpointing", "flag", "processes", "ddp", "fsdp", "engine"),
 )
 """The kinds of objects, in the order in which they are shown."""
 
@@ -100,16 +85,8 @@ def _objects(seen: SurveyRecord, kind: str) -> Iterator[str]:
         yield f"{text}{often}{fed}{other}"
 
 
-HIDDEN = {
-    "persistent_workers": False,
-    "pin_memory": False,
-    "collate_fn": "default_collate",
-    "amsgrad": False,
-    "maximize": False,
-    "capturable": False,
-    "differentiable": False,
-    "eps": 1e-8,
-}
+OFF = ("persistent_workers", "pin_memory", "amsgrad", "maximize", "capturable", "differentiable")
+HIDDEN = dict.fromkeys(OFF, False) | {"collate_fn": "default_collate", "eps": 1e-8}
 """Values that are not shown, because they are ordinary."""
 
 NEVER_SHOWN = ("decoupled_weight_decay", "betas", "sets")

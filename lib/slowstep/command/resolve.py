@@ -267,16 +267,8 @@ def _unwrapped(command: Command, env: Mapping[str, str]) -> Command:
     if not told["command"]:  # it starts several, as the survey will see
         return command
     options, arguments = _split(told["command"][1:])
-    return Command(
-        words=command.words,
-        python=told["command"][0],
-        options=options,
-        arguments=arguments,
-        folder=command.folder,
-        env=command.env | told["env"],
-        python_version=command.python_version,
-        torch_version=command.torch_version,
-    )
+    env = command.env | told["env"]
+    return replace(command, python=told["command"][0], options=options, arguments=arguments, env=env)
 
 
 def _installed(command: Command, env: Mapping[str, str]) -> Command:
@@ -294,7 +286,7 @@ def _installed(command: Command, env: Mapping[str, str]) -> Command:
             raise CommandError(
                 f"{command.python} has {package} {told[package]}; slowstep needs {wanted} or later there"
             )
-    return Command(**{**command.__dict__, "python_version": told["python"], "torch_version": told["torch"]})
+    return replace(command, python_version=told["python"], torch_version=told["torch"])
 
 
 def _ask(command: Command, program: str, wanted: str, env: Mapping[str, str], *arguments: str) -> dict:

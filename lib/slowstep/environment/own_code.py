@@ -9,7 +9,7 @@ from pathlib import Path
 
 LIBRARY = Path(__file__).resolve().parents[1]
 
-ENDINGS = (".py", ".j2", ".css")
+ENDINGS = (".py", ".j2", ".css", ".csv")
 
 JUDGING = ("settings", "factors", "records", "judgement", "wording", "text", "investigation", "final")
 """The layers that make conclusions of records. Others measure, draw or audit: what they are leaves a verdict alone."""
@@ -25,7 +25,7 @@ def own_code() -> str:
 @functools.cache
 def judging_code() -> str:
     """Return the identity of the code that concludes from records: where it is the same, verdicts are, too."""
-    return _identity(p for layer in JUDGING for p in (LIBRARY / layer).rglob("*.py"))
+    return _identity(p for layer in JUDGING for p in (LIBRARY / layer).rglob("*") if p.suffix in (".py", ".csv"))
 
 
 def _identity(files: Iterable[Path]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 from slowstep.environment.machine import COMPILERS, Machine
-from slowstep.factors.factor import Level, show
+from slowstep.factors.factor import Level, Meaning, show
 from slowstep.settings.convert import describe
 from slowstep.settings.run import Run
 
@@ -79,6 +80,11 @@ def section(
         )
 
     return {"current": current, "level": level}
+
+
+def with_meaning(parts: dict[str, Callable], meaning: Callable[[Any, Run], Meaning | None]) -> dict[str, Callable]:
+    """Return `current` and `level` of a factor whose levels differ in meaning; None stands for the factor's own."""
+    return parts | {"level": lambda value, run: replace(parts["level"](value, run), meaning=meaning(value, run))}
 
 
 # -- what is proposed where the file lists nothing --
@@ -169,13 +175,18 @@ def at(levels: Iterable[Any], requires: Requires) -> Requires:
     return _with_docstring(restricted, f"{requires.__doc__} ({', '.join(map(show, levels))})")
 
 
-def of_a_command(kind: str, what: str) -> Requires:
-    """Require `what` a survey tells as an object of a `kind`; described runs have none."""
+def needs_object(kinds: Collection[str], what: str, otherwise: str) -> Requires:
+    """Require `what` a survey tells as an object of one of some `kinds`; described runs have none."""
 
     def requires(value: Any, run: Run, machine: Machine) -> str | None:
-        return None if kind in (run.objects or ()) else f"it needs a command's {what}"
+        return None if {*kinds} & (run.objects or set()) else otherwise
 
-    return _with_docstring(requires, f"a command's {what}")
+    return _with_docstring(requires, what)
+
+
+def of_a_command(kind: str, what: str) -> Requires:
+    """Require `what` a survey tells as an object of a `kind`, which only a command can have."""
+    return needs_object((kind,), f"a command's {what}", f"it needs a command's {what}")
 
 
 def all_of(*conditions: Callable) -> Callable:

@@ -146,8 +146,17 @@ def _one_loader(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return _loader(value, run, objects) or (by_turns if run["loaders_by_turns"] else None)
 
 
-def _torch_optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
-    return None if "optimizer" in objects else "the program has no optimizer of PyTorch's"
+def _needs(kind: str, otherwise: str) -> Refuses:
+    """Make the refusal of a program that makes no object of a `kind`."""
+    return lambda value, run, objects: None if kind in objects else otherwise
+
+
+def _only_off(why: str) -> Refuses:
+    """Make the refusal of all that switches something on."""
+    return lambda value, run, objects: why if value else None
+
+
+_torch_optimizer = _needs("optimizer", "the program has no optimizer of PyTorch's")
 
 
 def _optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
@@ -174,24 +183,14 @@ KEY_REFUSALS: Mapping[str, Refuses] = {
     "dataset.trim_constant_columns": _loader,
     "optimizer_kwargs.foreach": _torch_optimizer,
     "optimizer_kwargs.fused": _torch_optimizer,
-    "model.attn_implementation": lambda value, run, objects: (
-        None if "transformers" in objects else "the model is none of transformers'"
-    ),
-    "model.memory_format": lambda value, run, objects: (
-        None if "convolutions" in objects else "the model has no convolutions"
-    ),
+    "model.attn_implementation": _needs("transformers", "the model is none of transformers'"),
+    "model.memory_format": _needs("convolutions", "the model has no convolutions"),
     "model.experts_implementation": lambda value, run, objects: (
         None if run["model.experts_implementation"] else "the model has no experts of transformers'"
     ),
-    "model.double_precision": lambda value, run, objects: (
-        "a model in double precision is another program" if value else None
-    ),
-    "model.idle_gradients": lambda value, run, objects: (
-        "which weights have gradients is the program's own code" if value else None
-    ),
-    "model.own_rule": lambda value, run, objects: (
-        "an optimizer with another rule is another program" if value else None
-    ),
+    "model.double_precision": _only_off("a model in double precision is another program"),
+    "model.idle_gradients": _only_off("which weights have gradients is the program's own code"),
+    "model.own_rule": _only_off("an optimizer with another rule is another program"),
     "model.torch_compile_dynamic": _never,
 }
 """What speaks against a value of another section."""

@@ -33,8 +33,13 @@ class CellClock:
         self._ended = self._now()
 
 
+def notebook_shell() -> Any:
+    """Return IPython's shell, if this process runs the cells of a notebook in one; else None."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
 @functools.cache
 def working_clock() -> Callable[[], float]:
     """Return the clock of this process: that of its notebook's cells, or where it runs none, the monotonic one."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    shell = notebook_shell()
     return time.monotonic if shell is None else CellClock(shell.events)

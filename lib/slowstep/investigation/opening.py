@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -16,6 +15,7 @@ from slowstep.environment.home import ROOT
 from slowstep.environment.machine import too_old, versions
 from slowstep.factors import Arm, check_levels
 from slowstep.factors.own_values import as_they_are
+from slowstep.investigation.clock import notebook_shell
 from slowstep.investigation.evidence import Evidence, NotMeasured, run_identity
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
@@ -218,12 +218,12 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
 
 def _watch() -> Watch:
     """Return a function that shows progress in the notebook, if this is one: a bar below the cell while that runs."""
-    if "IPython" not in sys.modules:
+    shell = notebook_shell()
+    if shell is None:
         return lambda progress: None
-    from IPython import get_ipython
     from IPython.display import display
 
-    output: Any = None  # the one that is overwritten; it stays None where IPython runs no shell
+    output: Any = None  # the one that is overwritten
 
     def show(progress: Progress) -> None:
         nonlocal output
@@ -242,6 +242,5 @@ def _watch() -> Watch:
             output.update({"text/plain": "", "text/html": "", "application/x-slowstep-progress": ""}, raw=True)
             output = None
 
-    if shell := get_ipython():
-        shell.events.register("post_run_cell", end)
+    shell.events.register("post_run_cell", end)
     return show

@@ -39,8 +39,9 @@ def are_small_batches(v: Verdict) -> bool:
 
 
 def removes_part(v: Verdict, suspect: Suspect) -> bool:
-    """Return whether a change that acts on the phase is shown to leave less of its loss, in pairs that met it."""
-    return eases(v, suspect) and not (v.factor in SPEEDS_UP_WHOLE_PROCESS and suspect.phase in TRAINS_NOTHING)
+    """Return whether a change that acts on the phase is shown to take a part of its loss, and may bring no more."""
+    whole_process = v.factor in SPEEDS_UP_WHOLE_PROCESS and suspect.phase in TRAINS_NOTHING
+    return eases(v, suspect) and not whole_process and gains_at_most(v, suspect.most)
 
 
 def eases(v: Verdict, suspect: Suspect) -> bool:
@@ -48,7 +49,7 @@ def eases(v: Verdict, suspect: Suspect) -> bool:
     return v.factor not in ACT_ON_ALL_PHASES and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
 
 
-def fits(v: Verdict, whole: float) -> bool:
+def gains_at_most(v: Verdict, whole: float) -> bool:
     """Return whether a change may bring no more than the whole of a loss; one that does acts on other time, too."""
     return v.effect.low <= whole
 
@@ -56,7 +57,7 @@ def fits(v: Verdict, whole: float) -> bool:
 def is_within(v: Verdict, limit: Verdict) -> bool:
     """Return whether a change acts only on what a diagnostic change takes away, waits among it, and fits into that."""
     acts, on = touched_by(v.factor), touched_by(limit.factor)
-    return acts <= on != ALL_PHASES and bool(acts & {*TRAINS_NOTHING}) and fits(v, limit.effect.high)
+    return acts <= on != ALL_PHASES and bool(acts & {*TRAINS_NOTHING}) and gains_at_most(v, limit.effect.high)
 
 
 def is_main_cause(best: Verdict, whole: float) -> bool:

@@ -67,7 +67,7 @@ class FirstReads:
     """The epochs of the job; None where they are not known."""
 
     @property
-    def fits(self) -> bool:
+    def fits_in_memory(self) -> bool:
         """True if memory is known to hold all data of the job."""
         return None not in (self.epoch_bytes, self.memory) and self.epoch_bytes <= HOLDS * self.memory
 
@@ -77,7 +77,7 @@ class FirstReads:
 
         One of few epochs reads from disk in a large part of them. Where nobody says how many it has, it has many.
         """
-        return not self.fits or (self.epochs is not None and self.epochs < MANY)
+        return not self.fits_in_memory or (self.epochs is not None and self.epochs < MANY)
 
     def hides(self, gain: float, least: float) -> bool:
         """Return whether a change that showed a `gain` at most may bring `least` in the job, both as ratios.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound
@@ -35,10 +35,7 @@ def notes_on(record: ComparisonRecord, result: ComparisonResult, bound: Bound | 
         *(_growth_notes(record) if result.effect.lower > 0 else ()),
         *_loss_notes(record, exact),
         *_start_notes(record, result.effect),
-        *_warm_up_notes(record),
-        *_repeated_block_notes(record),
-        *_shared_weight_notes(record),
-        *_interruption_notes(record),
+        *_measuring_notes(record),
     ]
 
 
@@ -64,15 +61,16 @@ def _stall_notes(result: ComparisonResult) -> list[str]:
     return notes
 
 
-def _warm_up_notes(record: ComparisonRecord) -> list[str]:
-    settled = record.baseline.settled and record.treatment.settled
-    return [] if settled else ["the step time was still falling when warm-up ended"]
-
-
-def _repeated_block_notes(record: ComparisonRecord) -> list[str]:
-    if not record.redone:
-        return []
-    return [f"blocks measured again, with their pairs, because something interrupted them: {len(record.redone)}"]
+def _measuring_notes(record: ComparisonRecord) -> Iterator[str]:
+    """Yield the notes on how pairs were measured: the warm-up, interrupted blocks, weights that trials share."""
+    if not (record.baseline.settled and record.treatment.settled):
+        yield "the step time was still falling when warm-up ended"
+    if record.redone:
+        yield f"blocks measured again, with their pairs, because something interrupted them: {len(record.redone)}"
+    yield from _shared_weight_notes(record)
+    if interrupted := disturbances(b.interrupted for b in record.blocks):
+        causes, count = ", ".join(why for why, _ in interrupted), sum(times for _, times in interrupted)
+        yield f"{count} of {2 * len(record.pairs)} blocks were still interrupted: {causes}"
 
 
 def _shared_weight_notes(record: ComparisonRecord) -> list[str]:
@@ -90,14 +88,6 @@ def _shared_weight_notes(record: ComparisonRecord) -> list[str]:
                 "copies of its own of them"
             )
     return notes
-
-
-def _interruption_notes(record: ComparisonRecord) -> list[str]:
-    interrupted = disturbances(b.interrupted for b in record.blocks)
-    if not interrupted:
-        return []
-    causes, count = ", ".join(why for why, _ in interrupted), sum(times for _, times in interrupted)
-    return [f"{count} of {2 * len(record.pairs)} blocks were still interrupted: {causes}"]
 
 
 def passing(one: Course) -> str:

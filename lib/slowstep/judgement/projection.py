@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -139,9 +139,7 @@ def project(
         assumed.append(AFTER_EPOCH.format(after_epoch))
     seconds = sum(parts.values())
     rest = seconds - training
-    low = rest + samples * pace.low - sum(event.mean - event.least for event in by_event.values())
-    high = rest + samples * pace.high + sum(event.most - event.mean for event in by_event.values())
-    low, high = _with_drift(seconds, low, high, drift)
+    low, high = _ends_of_job(seconds, rest, samples, pace, by_event.values(), drift)
     return Projection(
         parts=parts,
         seconds=seconds,
@@ -158,8 +156,12 @@ def project(
     )
 
 
-def _with_drift(seconds: float, low: float, high: float, drift: Drift) -> tuple[float, float]:
-    """Return both ends of the seconds of a job, widened by the drift of the machine."""
+def _ends_of_job(
+    seconds: float, rest: float, samples: float, pace: _Pace, events: Collection[_Seconds], drift: Drift
+) -> tuple[float, float]:
+    """Return both ends of the seconds of a job, widened by the drift; `rest` of them trains on none of the samples."""
+    low = rest + samples * pace.low - sum(event.mean - event.least for event in events)
+    high = rest + samples * pace.high + sum(event.most - event.mean for event in events)
     below = math.hypot(math.log(seconds / low), drift.half) if low > 0 else math.inf
     above = math.hypot(math.log(high / seconds), drift.half)
     return seconds * math.exp(-below), seconds * math.exp(above)

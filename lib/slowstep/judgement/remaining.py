@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slowstep.judgement.suspects import Left, Stays, Suspect
+from slowstep.judgement.suspects import Residual, Residuals, Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import PHASES
 
@@ -40,13 +40,13 @@ class Remaining:
         """Return whether a change is a part of it."""
         return v.overrides.items() <= self.overrides.items()
 
-    def left_by(self, v: Verdict) -> Left:
+    def left_by(self, v: Verdict) -> Residuals:
         """Return what a change leaves. Of one that is a part of it, the changed run shows how much that is.
 
         A loss that another part has uncovered is none that the change leaves. Nothing is seen of a phase that the
         changed run's steps do not decide.
         """
         known = set(self.looked_at) - {s.phase for s in self.perhaps}
-        lost = {s.phase: Stays(s.share.lower / self.ratio, s.share.mean / self.ratio) for s in self.suspects}
-        seen = dict.fromkeys(known, Stays(0.0, 0.0)) | lost
+        lost = {s.phase: Residual(s.share.lower / self.ratio, s.share.mean / self.ratio) for s in self.suspects}
+        seen = dict.fromkeys(known, Residual(0.0, 0.0)) | lost
         return replace(v.leaves, seen=seen) if self.holds(v) else v.leaves

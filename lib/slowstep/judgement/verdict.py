@@ -11,7 +11,7 @@ from slowstep.factors.factor import show_all
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import Reading
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.suspects import Left
+from slowstep.judgement.suspects import Residuals
 from slowstep.records import Status
 from slowstep.text.numbers import percent, spanned
 from slowstep.text.shown import Shown
@@ -121,11 +121,11 @@ class Verdict(Shown):
         return f"{self.title_in_full} {self.as_limit}".rstrip()
 
     @property
-    def leaves(self) -> Left:
+    def leaves(self) -> Residuals:
         """Return the lost time that the change leaves, as shares of the time that the baseline takes for the same."""
         ratio = self.effect.ratio if self.effect else 1.0
         least, most = ({p: share / ratio for p, share in shares.items()} for shares in (self.left, self.left_at_most))
-        return Left(least=least, most=most, before=self.before, steps=self.steps)
+        return Residuals(least=least, most=most, before=self.before, steps=self.steps)
 
     @property
     def gain(self) -> float:

@@ -14,19 +14,12 @@ from slowstep.settings.plain import unsuitable
 from slowstep.settings.schema import Process
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 
-SAME_NAME = (
-    "dataloader_num_workers",
-    "dataloader_prefetch_factor",
-    "dataloader_persistent_workers",
-    "dataloader_pin_memory",
-    "train_sampling_strategy",
-    "per_device_train_batch_size",
-    "batches_drawn_by",
-    "gradient_accumulation_steps",
-    "gradient_checkpointing",
-    "tf32",
+OF_LOADER = (
+    *("dataloader_num_workers", "dataloader_prefetch_factor", "dataloader_persistent_workers"),
+    *("dataloader_pin_memory", "train_sampling_strategy", "per_device_train_batch_size", "batches_drawn_by"),
 )
-"""Facts whose names are canonical keys."""
+OF_STEP = ("gradient_accumulation_steps", "gradient_checkpointing", "tf32")
+"""Facts whose names are canonical keys: of the loader, and of a step."""
 
 FEW = 60
 """The options of a parser that are all told. Of one that knows more (Trainer's), those that stand there are."""
@@ -46,27 +39,18 @@ NAMED = ("optim", "torch_compile", "torch_compile_mode", "gradient_accumulation_
 """Arguments that count in place of what is seen of them: an epoch may be shorter than one accumulation."""
 
 OF_DATA_SET = (
-    "repeated_by_workers",
-    "iterable_dataset",
-    "opened_by_data_set",
-    "drawn_by_data_set",
-    "counted_by_data_set",
-    "kept_by_data_set",
-    "trained_in_data_set",
-    "changed_in_sampler",
-    "changed_within_epochs",
-    "changed_between_epochs",
-    "loaders_by_turns",
-    "unlike_batch_sizes",
-    "epoch_of_longest",
-    "loaders_of_several_lines",
-    "later_epochs",
-    "grows_within_epoch",
+    *("repeated_by_workers", "iterable_dataset", "opened_by_data_set", "drawn_by_data_set", "counted_by_data_set"),
+    *("kept_by_data_set", "trained_in_data_set", "changed_in_sampler", "changed_within_epochs"),
+    *("changed_between_epochs", "loaders_by_turns", "unlike_batch_sizes", "epoch_of_longest"),
+    *("loaders_of_several_lines", "later_epochs", "grows_within_epoch"),
 )
 """What a survey tells of the data set that training draws from, of its loaders and its epochs, where it is so."""
 
 ADAPTER = {"lora_r": "r", "lora_dropout": "lora_dropout", "use_dora": "use_dora"}
 """Facts of live adapters, with the names that LoraConfig has for them."""
+
+OF_MODEL = {"attention": "transformers", **{name: name for name in ("blocks", "convolutions", "batch_norm")}}
+"""What a survey tells of a model, with the kind of object that it is."""
 
 MADE = {"ddp": "ddp", "fsdp": "fsdp", "zero_optimization": "engine"}
 """Sections of which the live objects tell every value, each with the kind of object that holds them."""
@@ -115,14 +99,7 @@ def _objects(record: SurveyRecord) -> Iterator[str]:
         yield "optimizer"
     if model:
         yield "model"
-    if model.get("attention"):
-        yield "transformers"
-    if model.get("blocks"):
-        yield "blocks"
-    if model.get("convolutions"):
-        yield "convolutions"
-    if model.get("batch_norm"):
-        yield "batch_norm"
+    yield from (kind for told, kind in OF_MODEL.items() if model.get(told))
     yield from (name for name in COMMANDS_OWN if facts.get(name))
     if min(training.get("batches", 0), training.get("passes", 1)) > 1:  # several losses of one batch are none
         yield "accumulates"
@@ -183,12 +160,12 @@ class _InEffect:
         return Seen(value=self._facts.get(name), place=self._places.of(made) if made else "")
 
     def _of_loader(self) -> Iterator[tuple[str, Seen]]:
-        for name in SAME_NAME:
+        for name in OF_LOADER:
             if name in self._facts:
-                made = name.startswith(("dataloader", "train", "per", "batches"))
-                yield name, Seen(value=self._facts[name], place=self._loader if made else "")
+                yield name, Seen(value=self._facts[name], place=self._loader)
 
     def _of_step(self) -> Iterator[tuple[str, Seen]]:
+        yield from ((name, self._fact(name)) for name in OF_STEP if name in self._facts)
         passes = self._training.get("passes", 1)
         if passes > self._facts.get("gradient_accumulation_steps", passes):
             yield "backward_passes", Seen(value=passes)

@@ -42,7 +42,7 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, OnPairs
 from slowstep.measure.own_epochs import EpochsHaveToEnd
 from slowstep.measure.pool import TrialPool
-from slowstep.measure.turns import BASELINE, TREATMENT, draw_first_sides
+from slowstep.measure.turns import BASELINE, SIDES, TREATMENT, draw_first_sides
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.epochs import FAILED
 from slowstep_probe.processes.log import log_tail
@@ -278,7 +278,7 @@ class InterleavedComparison:
                 self._begin_anew(over)
         self.freshly_launched = False
         return Pair(
-            first="treatment" if first == TREATMENT else "baseline",
+            first=SIDES[first],
             baseline=blocks[BASELINE],
             treatment=blocks[TREATMENT],
             # by turns, an arm that was last in one pair and is first in the next keeps its launch
@@ -326,8 +326,7 @@ class InterleavedComparison:
     def note_repeat(self, block: Block, side: int) -> None:
         """Note that a block is measured again."""
         self.repeats_in_a_row[side] += 1
-        arm = "treatment" if side == TREATMENT else "baseline"
-        self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.interrupted}")
+        self.redone.append(f"{SIDES[side]}, pair {len(self.pairs) + 1}: {block.interrupted}")
 
     def _start(self, first: int) -> float:
         """Bring the live arms close to the sample that both blocks of a pair begin with, and return that sample."""

@@ -13,7 +13,7 @@ from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
-from slowstep.measure.turns import BASELINE, TREATMENT
+from slowstep.measure.turns import BASELINE, SIDES, TREATMENT
 from slowstep.records import Block, ComparisonRecord, Pair, Steps
 from slowstep_probe.trial.messages import ROUNDING
 
@@ -66,8 +66,7 @@ class RoundMember(InterleavedComparison):
 
     def take(self, baseline: Block, treatment: Block) -> None:
         """Keep a pair, and draw the order of the next."""
-        first = "treatment" if self.first == TREATMENT else "baseline"
-        self.add_pair(Pair(first=first, baseline=baseline, treatment=treatment, launch=self.launch))
+        self.add_pair(Pair(first=SIDES[self.first], baseline=baseline, treatment=treatment, launch=self.launch))
         self.first = next(self.order)
 
     def fail(self, ended: TrialEnded) -> None:

@@ -12,7 +12,8 @@ import random
 from collections.abc import Iterator
 
 BASELINE, TREATMENT = 0, 1
-"""The sides of a comparison."""
+SIDES = ("baseline", "treatment")
+"""The sides of a comparison, and their names in records."""
 
 
 def draw_first_sides(seed: int) -> Iterator[int]:

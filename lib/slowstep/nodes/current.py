@@ -19,7 +19,7 @@ def session_of(command: Command, nodes: int, processes: int) -> Session:
     """
     global _session
     own = own_hello(command, nodes, 0, processes)
-    if _session is None or not _same(_session.own, own) or _session.listening != listening():
+    if _session is None or _command(_session.own) != _command(own) or _session.listening != listening():
         end_session()
         _session = Session(own, listening())
         atexit.register(_session.close)
@@ -41,10 +41,6 @@ def end_session() -> None:
         _session = None
 
 
-def _same(one: Hello, other: Hello) -> bool:
-    return (one.program, one.launcher, one.nodes, one.processes) == (
-        other.program,
-        other.launcher,
-        other.nodes,
-        other.processes,
-    )
+def _command(one: Hello) -> tuple[object, ...]:
+    """Return what tells the command of a session from another one."""
+    return one.program, one.launcher, one.nodes, one.processes

@@ -23,6 +23,15 @@ def _installed(package: str) -> Path | None:
     return Path(found.submodule_search_locations[0]) if found else None
 
 
+def _class_body(package: str, file: str, name: str) -> list[ast.stmt]:
+    """Return the body of a class in a file of a package; nothing where the package is not installed."""
+    root = _installed(package)
+    if root is None:
+        return []
+    tree = ast.parse((root / file).read_text(encoding="utf-8"))
+    return next(n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Field:
     """One argument: its annotation as text, and its default where that is a literal."""
@@ -43,14 +52,10 @@ class MirroredSection:
     @functools.cache  # noqa: B019  sections are module constants
     def fields(self) -> dict[str, Field]:
         """Return the fields of the class and its listed bases, by name; none where the package is not installed."""
-        root = _installed(self.package)
-        if root is None:
-            return {}
         found: dict[str, Field] = {}
         for file, name in self.bases:
-            tree = ast.parse((root / file).read_text(encoding="utf-8"))
-            body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name).body
-            found |= _annotated(body) or _constructor(body)
+            if body := _class_body(self.package, file, name):
+                found |= _annotated(body) or _constructor(body)
         return found
 
 
@@ -80,11 +85,7 @@ SECTIONS = {
 @functools.cache
 def optimizer_names() -> frozenset[str]:
     """Return the values that `training_arguments.optim` may have; none where transformers is not installed."""
-    root = _installed("transformers")
-    if root is None:
-        return frozenset()
-    tree = ast.parse((root / "training_args.py").read_text(encoding="utf-8"))
-    body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "OptimizerNames").body
+    body = _class_body("transformers", "training_args.py", "OptimizerNames")
     return frozenset(_literal(n.value) for n in body if isinstance(n, ast.Assign))
 
 

@@ -66,6 +66,10 @@ AT_LEAST = {
     "training_arguments.logging_steps": 0,
     "training_arguments.dataloader_prefetch_factor": 1,
     "peft.r": 1,
+    "measure.slurm.nodes": 1,
+    "measure.slurm.timeout_min": 1,
+    "measure.slurm.cpus_per_task": 1,
+    "measure.slurm.gpus_per_node": 0,
     "job.price_per_hour": 0,
     "budget.block_steps_min": 1,
     "budget.launches": 1,
@@ -86,6 +90,7 @@ ABOVE_ZERO = (
     "budget.startup_timeout_seconds",
     "budget.step_timeout_seconds",
     "budget.memory_limit_gib",
+    "measure.slurm.mem_gb",
 )
 """The keys of numbers that are above 0."""
 
@@ -194,10 +199,8 @@ def _model_here(s: Settings) -> Iterator[Problem]:
     elif is_folder and not (path / "config.json").is_file():
         yield "model.name_or_path", f"'{m.name_or_path}' holds no config.json, so it is no model folder."
     elif is_folder and m.init == "pretrained" and not list(path.glob("*.safetensors")):
-        yield (
-            "model.name_or_path",
-            f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
-        )
+        why = f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded."
+        yield "model.name_or_path", why
     elif is_folder:
         yield from (("model.name_or_path", message) for message in damaged(path))
 
@@ -219,10 +222,7 @@ def _attention(s: Settings) -> Iterator[Problem]:
 def _dataset(s: Settings) -> Iterator[Problem]:
     d = s.dataset
     if d.max_length < 2:
-        yield (
-            "dataset.max_length",
-            f"found {d.max_length}; a sequence needs at least 2 tokens to predict one.",
-        )
+        yield "dataset.max_length", f"found {d.max_length}; a sequence needs at least 2 tokens to predict one."
     for name in ("max_position_embeddings", "n_positions"):
         limit = s.model.config.get(name)
         if isinstance(limit, int) and d.max_length > limit:
@@ -264,17 +264,14 @@ def _training(s: Settings) -> Iterator[Problem]:
 
 
 def _workers(s: Settings) -> Iterator[Problem]:
-    workers = s.training("dataloader_num_workers")
-    if workers == 0 and s.training("dataloader_prefetch_factor") is not None:
-        yield (
-            "training_arguments.dataloader_prefetch_factor",
-            "without workers (dataloader_num_workers: 0) nothing is prefetched; remove it or add workers.",
-        )
-    if workers == 0 and s.training("dataloader_persistent_workers"):
-        yield (
-            "training_arguments.dataloader_persistent_workers",
-            "there are no workers to persist: dataloader_num_workers is 0.",
-        )
+    at = "training_arguments.dataloader_"
+    if s.training("dataloader_num_workers") != 0:
+        return
+    if s.training("dataloader_prefetch_factor") is not None:
+        why = "without workers (dataloader_num_workers: 0) nothing is prefetched; remove it or add workers."
+        yield at + "prefetch_factor", why
+    if s.training("dataloader_persistent_workers"):
+        yield at + "persistent_workers", "there are no workers to persist: dataloader_num_workers is 0."
 
 
 def _optimizer(s: Settings) -> Iterator[Problem]:
@@ -292,10 +289,8 @@ def _compiling(s: Settings) -> Iterator[Problem]:
     if s.training_arguments.get("torch_compile") is False:
         for name in ("torch_compile_mode", "torch_compile_backend"):
             if s.training_arguments.get(name):
-                yield (
-                    f"training_arguments.{name}",
-                    "with it Trainer compiles, and torch_compile is false; remove one of the two.",
-                )
+                why = "with it Trainer compiles, and torch_compile is false; remove one of the two."
+                yield f"training_arguments.{name}", why
 
 
 def _best_model(s: Settings) -> Iterator[Problem]:

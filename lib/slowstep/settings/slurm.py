@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -46,19 +45,11 @@ class Measure:
 
 
 def impossible_measure(measure: Measure) -> Iterator[tuple[str, str]]:
-    """Yield (key, message) for all in the section that no cluster can do."""
+    """Yield (key, message) for all in the section that no cluster can do. Its numbers are checked with all others."""
     slurm = measure.slurm
     if slurm is None:
         return
     at = "measure.slurm."
-    for name in ("nodes", "timeout_min", "cpus_per_task"):
-        value = getattr(slurm, name)
-        if value is not None and value < 1:
-            yield at + name, f"found {value}; at least 1 is needed."
-    if slurm.gpus_per_node is not None and slurm.gpus_per_node < 0:
-        yield at + "gpus_per_node", f"found {slurm.gpus_per_node}; it must be 0 or more."
-    if slurm.mem_gb is not None and not 0 < slurm.mem_gb < math.inf:
-        yield at + "mem_gb", f"found {slurm.mem_gb}; it must be above 0, and finite."
     texts = {f.name: getattr(slurm, f.name) for f in fields(slurm)}
     for name, value in slurm.additional_parameters.items():
         key = f"{at}additional_parameters.{name}"

@@ -33,17 +33,13 @@ def _told(one: Course) -> str:
     how, by = ("longer", one.change - 1) if one.grows else ("shorter", 1 - one.change)
     at = f", at {one.where}" if one.where else ""
     first, last = (duration(seconds, beside=one.step) for seconds in (one.first, one.last))
+    when, before, after = "training goes on", f"first third of the {one.steps:,} steps watched", "in the last"
     if one.epoch:
-        text = (
-            f"{capitalised(phase_named(one.phase))} changes as the first epoch ends{at}: it takes {first} a step in "
-            f"the {one.epoch:,} steps of that epoch and {last} after it, so steps become {percentage(by)} {how}."
-        )
-    else:
-        text = (
-            f"{capitalised(phase_named(one.phase))} changes as training goes on{at}: it takes {first} a step in "
-            f"the first third of the {one.steps:,} steps watched and {last} in the last, so steps become "
-            f"{percentage(by)} {how}."
-        )
+        when, before, after = "the first epoch ends", f"{one.epoch:,} steps of that epoch", "after it"
+    text = (
+        f"{capitalised(phase_named(one.phase))} changes as {when}{at}: it takes {first} a step in the {before} and "
+        f"{last} {after}, so steps become {percentage(by)} {how}."
+    )
     if one.once:
         return f"{text} {ONCE}"
     if not one.grows:

@@ -25,7 +25,7 @@ def waits_for_disk(found: FirstReads | None) -> str:
         f"{capitalised(phase_named(found.phase))} takes {share_span(found.from_disk)} of the time while files are read "
         f"from disk, and {share_span(found.from_memory)} once they are in memory, as later launches find them"
     )
-    if found.fits:
+    if found.fits_in_memory:
         both = f"{both}; memory can hold what an epoch reads (about {size(found.epoch_bytes)})"
         return f"{both}, so the job waits as at first in its first epoch alone.{MEANS if found.matters else ''}"
     sizes = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from slowstep.environment.machine import Machine
@@ -19,6 +18,7 @@ from slowstep.factors.entries import (
     section,
     switched,
     whole,
+    with_meaning,
 )
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.run import Run
@@ -51,9 +51,8 @@ def _padding_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
         overrides={"dataset.padding": value},
-        held_constant=_missing_keys({"tokenize": "once"}, run)
-        if packs
-        else {},  # in both arms, so that nothing else differs
+        # in both arms, so that nothing else differs
+        held_constant=_missing_keys({"tokenize": "once"}, run) if packs else {},
         expects={"padding": value},
         meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
     )
@@ -82,16 +81,10 @@ def _numbers_of_workers(run: Run, machine: Machine) -> list[int]:
     return sorted({1, 4, min(8, spare)} | ({0} if run["dataloader_num_workers"] else set()))
 
 
-def _workers() -> dict[str, Any]:
-    """Make `current` and `level` for a number of workers. Each draws batches of its own from an IterableDataset."""
-    plain = argument("dataloader_num_workers")
-
-    def level(value: Any, run: Run) -> Level:
-        found, now = plain["level"](value, run), run["dataloader_num_workers"] or 0
-        other_order = run.objects is not None and run["iterable_dataset"] and max(value, now) > 1
-        return replace(found, meaning=Meaning.SEMANTICS) if other_order else found
-
-    return plain | {"level": level}
+def _meaning_of_workers(value: Any, run: Run) -> Meaning | None:
+    """Return the meaning of a number of workers. Each draws batches of its own from an IterableDataset."""
+    most = max(value, run["dataloader_num_workers"] or 0)
+    return Meaning.SEMANTICS if run.objects is not None and run["iterable_dataset"] and most > 1 else None
 
 
 def _without(columns: str, key: str) -> dict[str, Callable]:
@@ -129,7 +122,7 @@ FACTORS = (
         ),
         meaning=Meaning.EXACT,
         changes="nothing in training; needs memory and cores for the worker processes",
-        **_workers(),
+        **with_meaning(argument("dataloader_num_workers"), _meaning_of_workers),
         touches=FETCHING,
         examples=(1, 2),
         shares_cores=True,

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from slowstep.environment.machine import Machine
-from slowstep.factors.entries import one_of, only, section, switched
+from slowstep.factors.entries import needs_object, one_of, only, section, switched
 from slowstep.factors.factor import EXCHANGE, Factor, Meaning
-from slowstep.settings.run import Run
 
 FORWARD = frozenset({"forward"}) | EXCHANGE
 
 
-def _fsdp1(value: Any, run: Run, machine: Machine) -> str | None:
-    """a run whose weights FullyShardedDataParallel spreads over ranks"""
-    return None if "FSDP1" in (run.objects or ()) else "it needs a FullyShardedDataParallel, and none is made"
+NONE_SPREAD = "it needs weights that fully_shard spreads over ranks"
 
-
-def _fsdp2(value: Any, run: Run, machine: Machine) -> str | None:
-    """a run whose weights fully_shard spreads over ranks"""
-    return None if "FSDP2" in (run.objects or ()) else "it needs weights that fully_shard spreads over ranks"
-
-
-def _either(value: Any, run: Run, machine: Machine) -> str | None:
-    """a run whose weights FSDP spreads over ranks"""
-    return _fsdp1(value, run, machine) and _fsdp2(value, run, machine)
+fsdp1 = needs_object(
+    ("FSDP1",),
+    "a run whose weights FullyShardedDataParallel spreads over ranks",
+    "it needs a FullyShardedDataParallel, and none is made",
+)
+fsdp2 = needs_object(("FSDP2",), "a run whose weights fully_shard spreads over ranks", NONE_SPREAD)
+either = needs_object(("FSDP1", "FSDP2"), "a run whose weights FSDP spreads over ranks", NONE_SPREAD)
 
 
 FSDP = (
@@ -38,7 +30,7 @@ FSDP = (
         **section("fsdp.reshard_after_forward", default=True),
         touches=frozenset({"forward"}) | EXCHANGE,
         examples=(False,),
-        requires=_fsdp2,
+        requires=fsdp2,
     ),
     Factor(
         name="sharding_strategy",
@@ -51,7 +43,7 @@ FSDP = (
         **section("fsdp.sharding_strategy", default="FULL_SHARD", fact="fsdp.sharding_strategy"),
         touches=FORWARD | {"optimizer"},
         examples=("SHARD_GRAD_OP", "NO_SHARD"),
-        requires=_fsdp1,
+        requires=fsdp1,
         accepts=one_of("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"),
     ),
     Factor(
@@ -65,7 +57,7 @@ FSDP = (
         **section("fsdp.forward_prefetch", default=False, fact="fsdp.forward_prefetch"),
         touches=FORWARD,
         examples=(True,),
-        requires=_either,
+        requires=either,
     ),
     Factor(
         name="fsdp_backward_prefetch",
@@ -78,7 +70,7 @@ FSDP = (
         touches=EXCHANGE,
         examples=("BACKWARD_PRE",),
         proposes=only("BACKWARD_PRE"),
-        requires=_fsdp1,
+        requires=fsdp1,
         accepts=one_of("BACKWARD_PRE", "BACKWARD_POST", "none"),
     ),
     Factor(
@@ -91,6 +83,6 @@ FSDP = (
         **section("fsdp.limit_all_gathers", default=True, fact="fsdp.limit_all_gathers"),
         touches=FORWARD,
         examples=(False,),
-        requires=_fsdp1,
+        requires=fsdp1,
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from slowstep.environment.machine import Machine
@@ -20,6 +19,7 @@ from slowstep.factors.entries import (
     section,
     switched,
     whole,
+    with_meaning,
 )
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.run import Run
@@ -104,19 +104,12 @@ def _larger_batches(value: Any, run: Run) -> Level:
     return _batch_level(value, run, (run["per_device_train_batch_size"] or 1) * value)
 
 
-def _recomputation() -> dict[str, Any]:
-    """Make `current` and `level` for checkpointing. A layer that is computed twice counts its batch's statistics twice.
+def _meaning_of_recomputation(value: Any, run: Run) -> Meaning | None:
+    """Return the meaning of checkpointing. A layer that is computed twice counts its batch's statistics twice.
 
     A model with batch normalisation then evaluates otherwise than one that computes each layer once.
     """
-    plain = argument("gradient_checkpointing")
-
-    def level(value: Any, run: Run) -> Level:
-        found = plain["level"](value, run)
-        normalises = run.objects is not None and "batch_norm" in run.objects
-        return replace(found, meaning=Meaning.SEMANTICS) if normalises else found
-
-    return {"current": lambda run: bool(run["gradient_checkpointing"]), "level": level}  # what is not said is off
+    return Meaning.SEMANTICS if "batch_norm" in (run.objects or ()) else None
 
 
 FACTORS = (
@@ -127,7 +120,8 @@ FACTORS = (
         cause=switched("Keeping all activations", "Computing the forward pass again in the backward pass"),
         meaning=Meaning.EXACT,
         changes="nothing in training; without it the activations of all layers stay in memory",
-        **_recomputation(),
+        current=lambda run: bool(run["gradient_checkpointing"]),  # what is not said is off
+        level=with_meaning(argument("gradient_checkpointing"), _meaning_of_recomputation)["level"],
         touches=COMPUTE,
         examples=(True, False),
         bound="recomputation",

@@ -20,6 +20,7 @@ from slowstep.factors.entries import (
     switched,
     where_seen,
     whole,
+    with_meaning,
 )
 from slowstep.factors.factor import ALL_PHASES, EXCHANGE, Factor, Level, Meaning
 from slowstep.settings.run import Run
@@ -52,20 +53,6 @@ def _ddp(name: str, default: Any, *refusals: Callable) -> dict[str, Any]:
     """Make `current`, `level` and what is needed for an argument of DistributedDataParallel, observed by its key."""
     needs = {"requires": _exchanges, "refuses": all_of(together, *refusals)}
     return section(f"ddp.{name}", default, fact=f"ddp.{name}") | needs
-
-
-def _hook() -> dict[str, Callable]:
-    """Make `current` and `level` for the exchange of gradients, whose levels differ in what they cost in meaning."""
-
-    def level(value: Any, run: Run) -> Level:
-        return Level(
-            value=value,
-            overrides={"ddp.comm_hook": value},
-            expects={"ddp.comm_hook": value},
-            meaning=MEANING_OF_HOOK[value],
-        )
-
-    return {"current": lambda run: run["ddp.comm_hook"] or "allreduce", "level": level}
 
 
 def _processes() -> dict[str, Callable]:
@@ -130,7 +117,10 @@ FACTORS = (
         changes="`none` lets ranks train apart and shows what the exchange costs; `allreduce` is the plain exchange, "
         "where the program has a function of its own for it; `bf16` and `fp16` round gradients before they are added; "
         "`powersgd` exchanges factors of low rank",
-        **_hook(),
+        **with_meaning(
+            section("ddp.comm_hook", default="allreduce", fact="ddp.comm_hook"),
+            lambda value, run: MEANING_OF_HOOK[value],
+        ),
         touches=EXCHANGE,
         examples=("none", "bf16", "fp16"),
         proposes=_exchanges_to_try,

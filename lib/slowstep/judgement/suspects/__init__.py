@@ -23,8 +23,8 @@ stays "unexplained"; it is never blamed on a factor that happens to be listed.
 
 from slowstep.judgement.suspects.find import perhaps_suspects, suspects
 from slowstep.judgement.suspects.in_passes import LOOP
-from slowstep.judgement.suspects.left import LITTLE, Left, Stays, eased, gone, mostly_stays, unexplained
 from slowstep.judgement.suspects.lost import lost
+from slowstep.judgement.suspects.residual import LITTLE, Residual, Residuals, eased, gone, mostly_stays, unexplained
 from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect, function_at, place_at
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
     "LOOP",
     "PASSES",
     "TRAINS_NOTHING",
-    "Left",
-    "Stays",
+    "Residual",
+    "Residuals",
     "Suspect",
     "eased",
     "function_at",

@@ -121,23 +121,25 @@ class Jobs:
 
 def _parameters(slurm: Slurm, name: str) -> dict[str, Any]:
     """Return submitit's parameters of a job."""
-    common = {"timeout_min": slurm.timeout_min, "gpus_per_node": slurm.gpus_per_node}
-    common = {key: value for key, value in common.items() if value is not None}
+
+    def given(*keys: str) -> dict[str, Any]:
+        return {key: value for key in keys if (value := getattr(slurm, key)) is not None}
+
+    common = given("timeout_min", "gpus_per_node")
     if slurm.cluster == "local":
         return common
-    own = {
-        key: getattr(slurm, key)
-        for key in ("partition", "account", "qos", "constraint", "exclude", "nodelist", "gres")
-        if getattr(slurm, key) is not None
-    }
+    own = given("partition", "account", "qos", "constraint", "exclude", "nodelist", "gres")
     own |= {"srun_args": ["--cpu-bind=none"]}  # a trial may use all cores that the job has
     if slurm.exclusive:
         own |= {"exclusive": True} | ({"mem": "0"} if slurm.mem_gb is None else {})
     if slurm.additional_parameters:
         own["additional_parameters"] = slurm.additional_parameters
-    sizes = {"cpus_per_task": slurm.cpus_per_task, "mem_gb": slurm.mem_gb}
-    sizes = {key: value for key, value in sizes.items() if value is not None}
-    return common | sizes | {"name": f"slowstep-{name}", "nodes": 1} | {f"slurm_{key}": v for key, v in own.items()}
+    return (
+        common
+        | given("cpus_per_task", "mem_gb")
+        | {"name": f"slowstep-{name}", "nodes": 1}
+        | {f"slurm_{key}": v for key, v in own.items()}
+    )
 
 
 def words_of_sbatch(text: str) -> str:
@@ -172,7 +174,6 @@ def _queue(numbers: list[str], known: dict[str, JobState]) -> dict[str, JobState
             found[number] = JobState(phase=Phase.RUNNING if running else Phase.WAITING, words=said)
     for number in (n for n in numbers if n in known and n not in found):
         words = f"{known[number].words}, and Slurm does not list it any more"
-        found[number] = (
-            known[number] if known[number].phase is Phase.ENDED else JobState(phase=Phase.ENDED, words=words)
-        )
+        ended = known[number].phase is Phase.ENDED
+        found[number] = known[number] if ended else JobState(phase=Phase.ENDED, words=words)
     return found

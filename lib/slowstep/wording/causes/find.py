@@ -10,7 +10,6 @@ from slowstep.judgement.explaining import (
     ACT_ON_ALL_PHASES,
     LARGER_BATCHES,
     are_small_batches,
-    fits,
     is_good_part,
     is_within,
     likely_change,
@@ -18,7 +17,7 @@ from slowstep.judgement.explaining import (
 )
 from slowstep.judgement.nodes import against_first, slow_nodes
 from slowstep.judgement.remaining import Remaining
-from slowstep.judgement.suspects import Stays, Suspect, unexplained
+from slowstep.judgement.suspects import Residual, Suspect, unexplained
 from slowstep.judgement.verdict import Verdict
 from slowstep.judgement.verdicts_together import best_levels
 from slowstep.wording.causes.cause import Cause
@@ -61,7 +60,7 @@ def causes(
 
 
 def _of_phases(
-    open_ones: Sequence[tuple[Suspect, Stays]],
+    open_ones: Sequence[tuple[Suspect, Residual]],
     changes: Sequence[Verdict],
     limits: Sequence[Verdict],
     verdicts: Sequence[Verdict],
@@ -75,17 +74,17 @@ def _of_phases(
     the backward pass are one loss.
     """
     found, unchanged = list[Cause](), dict[str, Suspect]()
-    for suspect, stays in open_ones:
-        parts = [v for v in changes if removes_part(v, suspect) and fits(v, suspect.most)]
-        limit = next((v for v in limits if removes_part(v, suspect) and fits(v, suspect.most)), None)
+    for suspect, residual in open_ones:
+        parts = [v for v in changes if removes_part(v, suspect)]
+        limit = next((v for v in limits if removes_part(v, suspect)), None)
         likely = None if parts else likely_change(suspect, verdicts)
         if parts:
-            found.append(cause_in_part(suspect, stays, parts, verdicts, limit, remaining))
+            found.append(cause_in_part(suspect, residual, parts, verdicts, limit, remaining))
         elif likely:
             found.append(undecided_cause(suspect, likely))
         else:
-            found.append(phase_cause(suspect, stays, verdicts, limit))
-            if stays.least >= suspect.share.mean:
+            found.append(phase_cause(suspect, residual, verdicts, limit))
+            if residual.least >= suspect.share.mean:
                 unchanged[suspect.phase] = suspect
         changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
     told = with_other_phases(with_ways_back(found, unchanged), [suspect for suspect, _ in open_ones])

@@ -40,5 +40,5 @@ def node_cause(slow: SlowNodes, there: Sequence[Suspect]) -> Cause:
 
 def lies_there(suspect: Suspect, slow: SlowNodes, changes: Sequence[Verdict]) -> bool:
     """Return whether a rank is slow since its node is: the node explains as much, and no change takes a part of it."""
-    fits = suspect.node in slow.numbers and suspect.ratio <= slow.gain.high
-    return fits and not any(eased(suspect, v.leaves) for v in changes if v.factor not in ACT_ON_ALL_PHASES)
+    explains = suspect.node in slow.numbers and suspect.ratio <= slow.gain.high
+    return explains and not any(eased(suspect, v.leaves) for v in changes if v.factor not in ACT_ON_ALL_PHASES)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slowstep.factors import Meaning
-from slowstep.judgement.explaining import changes_that_remove, fits, is_main_cause, not_reached
+from slowstep.judgement.explaining import changes_that_remove, gains_at_most, is_main_cause, not_reached
 from slowstep.judgement.remaining import Remaining
 from slowstep.judgement.shares import together
-from slowstep.judgement.suspects import LOOP, PASSES, Stays, Suspect, function_at, mostly_stays, place_at
+from slowstep.judgement.suspects import LOOP, PASSES, Residual, Suspect, function_at, mostly_stays, place_at
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.text.numbers import percent, unsigned
@@ -40,7 +40,7 @@ def undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
 
 def cause_in_part(
     suspect: Suspect,
-    stays: Stays,
+    residual: Residual,
     parts: Sequence[Verdict],
     verdicts: Sequence[Verdict],
     limit: Verdict | None,
@@ -48,12 +48,12 @@ def cause_in_part(
 ) -> Cause:
     """Return the cause of a phase with the supported changes that take a part of its time away.
 
-    `stays` is the share of today's time that it still loses with all that is changed.
+    `residual` is the share of today's time that it still loses with all that is changed.
     """
     after = _changed(parts, remaining)
     beyond, beyond_lost = (_beyond(suspect, verdicts, limit, parts, beside=told) for told in (False, True))
     best, *others = sorted(parts, key=lambda v: -v.gain)
-    stays_lost = f"the run still loses {_at_least(stays)} of {TODAY} in {phase_named(suspect.phase)}."
+    stays_lost = f"the run still loses {_at_least(residual)} of {TODAY} in {phase_named(suspect.phase)}."
     loses, lost = f"With {after} {stays_lost}", _lost(suspect, suspect.ratio)
     # it stands by itself, where nothing before it has named the changes
     named = after if after == ADOPTED else " and ".join(v.shown for v in (best, *others))
@@ -62,7 +62,7 @@ def cause_in_part(
         text = f"{costs(best, [suspect])}{also(others)} {loses} {beyond}"
         cause = factor_cause(best, max(suspect.ratio, best.effect.ratio), text)
         return replace(cause, phase=suspect.phase, still_open=still_open)
-    left = speed_up(stays.likely)
+    left = speed_up(residual.likely)
     headline = _headline(suspect, "what stays of it", left)
     return Cause(
         factor=None,
@@ -83,19 +83,20 @@ def _changed(parts: Sequence[Verdict], remaining: Remaining | None) -> str:
     return "that change" if len(parts) == 1 else "these changes"
 
 
-def phase_cause(suspect: Suspect, stays: Stays, verdicts: Sequence[Verdict], limit: Verdict | None) -> Cause:
+def phase_cause(suspect: Suspect, residual: Residual, verdicts: Sequence[Verdict], limit: Verdict | None) -> Cause:
     """Return the cause of a phase whose loss no change explains; changes that do more may take a part of it away.
 
     Where they leave most of it, its size is that of today: they make it faster, as they do other time, and are not what
     it is lost by.
     """
     beyond = _beyond(suspect, verdicts, limit)
-    eased_in_part = stays.least < suspect.share.mean
-    whole = mostly_stays(suspect, stays)
+    eased_in_part = residual.least < suspect.share.mean
+    whole = mostly_stays(suspect, residual)
     explained = ""
     if eased_in_part:
-        explained = f", and supported changes take a part of it away, and about {share(stays.likely)} of {TODAY} stays"
-    left = speed_up(stays.likely)
+        about = f"about {share(residual.likely)} of {TODAY} stays"
+        explained = f", and supported changes take a part of it away, and {about}"
+    left = speed_up(residual.likely)
     what_stays = f"{_lost(suspect, left, explained, 'what stays')} {beyond}"
     all_lost = _lost(suspect, suspect.ratio, explained, "all of it" if eased_in_part else "that time")
     today = f"{all_lost} {_beyond(suspect, verdicts, limit, beside=True)}"
@@ -206,7 +207,7 @@ def _beyond(
     It stands `beside` the speed-up that follows from the share of all that is lost, or by itself. Supported changes
     that take a `part` of that time away are named before.
     """
-    if not (limit and all(fits(v, limit.effect.ratio) for v in parts)):
+    if not (limit and all(gains_at_most(v, limit.effect.ratio) for v in parts)):
         return _where_it_goes(suspect, verdicts, parts)
     most = measured_too(limit, suspect.least) if beside else capitalised(no_more_than(limit))
     return most if parts else f"{most} {_where_it_goes(suspect, verdicts, [limit])}"
@@ -240,9 +241,9 @@ def _some_were_tried(verdicts: Sequence[Verdict]) -> bool:
     return any(v.effect is not None for v in verdicts)
 
 
-def _at_least(stays: Stays) -> str:
+def _at_least(residual: Residual) -> str:
     """Return the share of the time that certainly stays lost; the likely one, where none is certain."""
-    return f"at least {share(stays.least)}" if stays.least >= SOME else f"about {share(stays.likely)}"
+    return f"at least {share(residual.least)}" if residual.least >= SOME else f"about {share(residual.likely)}"
 
 
 def _outcome(v: Verdict) -> str:

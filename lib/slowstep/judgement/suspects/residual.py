@@ -16,7 +16,7 @@ MOST_LEFT = 0.5
 """Changes leave most of a phase's lost time if this part of it stays; they are not its cause then."""
 
 
-class Stays(NamedTuple):
+class Residual(NamedTuple):
     """What changes leave of a loss, as shares, 0 to 1, of the baseline's wall time for the same samples."""
 
     least: float
@@ -26,7 +26,7 @@ class Stays(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Left:
+class Residuals:
     """The lost time that a change leaves, by phase: shares of the baseline's wall time for the same samples, 0 to 1."""
 
     least: Mapping[str, float]
@@ -38,17 +38,17 @@ class Left:
     absence of a loss after proves nothing."""
     steps: float = 1.0
     """The steps that the changed run takes for what the baseline does in one."""
-    seen: Mapping[str, Stays] = field(default_factory=dict)
+    seen: Mapping[str, Residual] = field(default_factory=dict)
     """What is lost with all that is adopted, this change among it, where a profile of that tells it."""
 
-    def of(self, suspect: Suspect) -> Stays:
+    def of(self, suspect: Suspect) -> Residual:
         """Return what is left of what a suspect loses: of what is seen, no more than this change leaves."""
         most = self.most_of(suspect)
         if seen := self.seen.get(suspect.phase):
-            return Stays(*(max(0.0, min(share, most)) for share in seen))
+            return Residual(*(max(0.0, min(share, most)) for share in seen))
         least = self.least[suspect.phase]
         middle = (least + self.most.get(suspect.phase, least)) / 2
-        return Stays(
+        return Residual(
             max(0.0, least - suspect.ordinary_at_most * self.steps), max(0.0, middle - suspect.ordinary * self.steps)
         )
 
@@ -58,7 +58,7 @@ class Left:
         return 1.0 if most is None else most - suspect.ordinary * self.steps
 
 
-def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) -> list[tuple[Suspect, Stays]]:
+def unexplained(found: Sequence[Suspect], left: Sequence[Residuals], minimum: float) -> list[tuple[Suspect, Residual]]:
     """Return the suspects that no change takes away, each with what stays of it.
 
     Something worth a gain of `minimum` certainly stays of them, or most of the loss does, as far as can be told. `left`
@@ -68,18 +68,18 @@ def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) 
     return [(s, one) for s, one in stays if speed_up(one.least) - 1 >= minimum or mostly_stays(s, one)]
 
 
-def mostly_stays(suspect: Suspect, stays: Stays) -> bool:
+def mostly_stays(suspect: Suspect, residual: Residual) -> bool:
     """Return whether changes leave most of a loss, as far as can be told."""
-    return stays.likely >= MOST_LEFT * suspect.share.mean
+    return residual.likely >= MOST_LEFT * suspect.share.mean
 
 
-def _best_of(suspect: Suspect, left: Sequence[Stays]) -> Stays:
+def _best_of(suspect: Suspect, left: Sequence[Residual]) -> Residual:
     """Return what stays of a loss with the change that leaves the least of it; all of the loss without changes."""
     shares = zip(*left, [suspect.share.mean] * 2, strict=True)
-    return Stays(*map(min, shares))
+    return Residual(*map(min, shares))
 
 
-def met(suspect: Suspect, left: Left) -> bool:
+def met(suspect: Suspect, left: Residuals) -> bool:
     """Return whether the baseline of the same pairs lost about as much as the suspect says.
 
     Only then does it mean something that the changed run does not lose it.
@@ -87,11 +87,11 @@ def met(suspect: Suspect, left: Left) -> bool:
     return suspect.comparable and left.before.get(suspect.phase, 1.0) - suspect.ordinary >= LITTLE * suspect.share.lower
 
 
-def eased(suspect: Suspect, left: Left) -> bool:
+def eased(suspect: Suspect, left: Residuals) -> bool:
     """Return whether a changed run is shown to lose less than the suspect does."""
     return met(suspect, left) and left.most_of(suspect) < suspect.share.lower
 
 
-def gone(suspect: Suspect, left: Left) -> bool:
+def gone(suspect: Suspect, left: Residuals) -> bool:
     """Return whether a changed run is shown to lose little of what the suspect loses."""
     return met(suspect, left) and left.most_of(suspect) <= LITTLE * suspect.share.lower
