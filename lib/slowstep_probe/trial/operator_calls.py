@@ -32,7 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from slowstep_probe.looks import looking
 from slowstep_probe.own_time import time
 from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
-from slowstep_probe.trial.operator_kinds import kind_of, leaves, tensors
+from slowstep_probe.trial.operator_kinds import changed_in_place, kind_of, leaves, tensors
 from slowstep_probe.trial.stacks import OwnLine, line_without, own_lines
 from slowstep_probe.trial.unused_results import Results
 from slowstep_probe.trial.unused_rows import UnusedRows
@@ -146,10 +146,8 @@ class OperatorCalls(TorchDispatchMode):
 
     def _note(self, func: Any, args: Any, kwargs: Any, result: Any, call: int | None, seconds: float) -> None:
         kind = kind_of(func)
-        for number, at in enumerate(kind.changes):
-            changed = kwargs.get(at) if isinstance(at, str) else args[at] if at < len(args) else None
-            for tensor in tensors(changed):
-                self._give(tensor, next(self._new) if call is None else hash((call, "changed", number)), anew=True)
+        for number, tensor in enumerate(changed_in_place(func, args, kwargs)):
+            self._give(tensor, next(self._new) if call is None else hash((call, "changed", number)), anew=True)
         for number, tensor in enumerate(tensors(result)):
             self._give(tensor, next(self._new) if call is None else hash((call, number)))
         phase = self._phase()
