@@ -40,6 +40,9 @@ TABLE_BACK = re.compile(r"embedding(_bag)?(_dense)?_backward$")
 FREELY = re.compile(r"::(bernoulli_|rand|normal|uniform|native_dropout)|_like$|::new_(empty|zeros|ones|full)")
 """The operators whose results depend on no values: random numbers, and memory for others. Dropout has a mask."""
 
+READS = "aten::_local_scalar_dense"
+"""The operator that reads a single value back."""
+
 CUTS_OFF = re.compile(r"threshold|hardtanh|hardsigmoid|hardswish|clamp|margin")
 """What may leave the gradient of a row zero by its own values alone."""
 
@@ -172,6 +175,8 @@ class UnusedRows:
         if step.read_back:
             self._of_weights.update(number for number in numbers if number not in self._seen)
         self._seen.update(numbers, (number for _, number in results))
+        if name == READS and _is_one_of_several(tensors[0]):
+            self.is_read(numbers[0])
         with_gradients = torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
         if with_gradients or not self._of_weights.isdisjoint(numbers):
             self._of_weights.update(number for one, number in results if not _is_free(name, one))
@@ -189,7 +194,7 @@ class UnusedRows:
                 step.from_product[number] = product
 
     def is_read(self, number: Hashable) -> None:
-        """Note that several values are read back to Python, by their number."""
+        """Note that values are read back to Python, by their number."""
         self._step.read_back |= number in self._of_weights
 
     def went_back(self, func: Any, given: Any, result: Any, through: int | None, seconds: float) -> None:
@@ -310,6 +315,11 @@ def _zero_rows(gradient: torch.Tensor) -> float:
         return 0.0
     with torch.no_grad():
         return 1.0 - gradient.detach().any(-1).float().mean().item()
+
+
+def _is_one_of_several(value: torch.Tensor) -> bool:
+    """Return whether a single value may choose a row. A loss of the whole batch, which is told or checked, does not."""
+    return not value.is_floating_point() or value.untyped_storage().nbytes() > value.element_size()
 
 
 def _leaves_out(values: torch.Tensor) -> bool:
