@@ -15,7 +15,7 @@ from test_profile_moves import profiled
 pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 EDGES = torch.randint(0, 60, (2, 400))
-HELD = torch.rand(60)
+HELD, TOGETHER = torch.rand(60), [torch.rand(60, 60) for _ in range(2)]
 
 
 def normalised(matrix: torch.Tensor) -> torch.Tensor:
@@ -64,6 +64,12 @@ def changed(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """What is held has other values in each step, through a view as well."""
     HELD[:30].add_(1)
     return x * HELD.sin()[:, None]
+
+
+def changed_together(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Weights that one operator changes, as an optimizer does, still differ from each other."""
+    torch._foreach_add_(TOGETHER, 1.0)
+    return (x @ TOGETHER[0]).sin() + (x @ TOGETHER[1]).sin()
 
 
 def cast(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -135,6 +141,7 @@ class Computes(nn.Module):
         (trained, None),
         (drawn, None),
         (changed, None),
+        (changed_together, None),
         (cast, None),
     ],
 )

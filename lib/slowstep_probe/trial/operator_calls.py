@@ -31,14 +31,18 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from slowstep_probe.looks import looking
 from slowstep_probe.own_time import time
+from slowstep_probe.patches import Patches
 from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
-from slowstep_probe.trial.operator_kinds import kind_of, leaves, tensors
+from slowstep_probe.trial.operator_kinds import changed_in_place, kind_of, leaves, tensors
 from slowstep_probe.trial.stacks import OwnLine, line_without, own_lines
 from slowstep_probe.trial.unused_results import Results
 from slowstep_probe.trial.unused_rows import UnusedRows
 
 PASSES = "forward", "backward"
 """The phases in which it is looked at what computes the same again."""
+
+READ_BY = ("numpy", "tolist", "data_ptr", "__dlpack__", "__reduce_ex__")
+"""The methods of a tensor that hand its numbers to what is no operator. What `item` gives comes from one."""
 
 BYTES = 2**24
 """The most bytes of a tensor that are read to know it by its values. A larger one is known by its place in memory."""
@@ -70,13 +74,15 @@ class OperatorCalls(TorchDispatchMode):
         self.rows = UnusedRows(self._number_at)
         self._begin_step()
         self._before, self._after = looking(self._number_of_call), looking(self._note)
+        self._patches = Patches()
         self.looks = False
 
     def begin(self) -> None:
         """Begin to look, in the thread that trains."""
         self.looks = True
         self._begin_step()
-        self.results.begin()
+        for name in READ_BY:
+            self._patches.look(torch.Tensor, name, lambda _, tensor, *args, **kwargs: self._is_read(tensor))
         self.__enter__()
 
     def _begin_step(self) -> None:
@@ -105,6 +111,7 @@ class OperatorCalls(TorchDispatchMode):
         """Look no more. Where the program has entered a mode of its own since, this one stays, and does nothing."""
         if self.looks:
             self.looks = False
+            self._patches.remove()
             self.results.end()
             self._known, self._held = {}, {}
             if _get_current_dispatch_mode() is self:
@@ -146,10 +153,8 @@ class OperatorCalls(TorchDispatchMode):
 
     def _note(self, func: Any, args: Any, kwargs: Any, result: Any, call: int | None, seconds: float) -> None:
         kind = kind_of(func)
-        for number, at in enumerate(kind.changes):
-            changed = kwargs.get(at) if isinstance(at, str) else args[at] if at < len(args) else None
-            for tensor in tensors(changed):
-                self._give(tensor, next(self._new) if call is None else hash((call, "changed", number)), anew=True)
+        for number, tensor in enumerate(changed_in_place(func, args, kwargs)):
+            self._give(tensor, next(self._new) if call is None else hash((call, "changed", number)), anew=True)
         for number, tensor in enumerate(tensors(result)):
             self._give(tensor, next(self._new) if call is None else hash((call, number)))
         phase = self._phase()
@@ -174,6 +179,11 @@ class OperatorCalls(TorchDispatchMode):
             self._lost[lines] += seconds
         if call is not None:
             self._done.add(call)
+
+    def _is_read(self, tensor: torch.Tensor) -> None:
+        self.results.is_read(tensor)
+        if tensor.numel() > 1:  # a single one is a loss that is told
+            self.rows.is_read(self._known.get(self._place(tensor)))
 
     def _told(self, lines: tuple[OwnLine, ...]) -> str:
         """Return the line to tell of those that a stack stood at.

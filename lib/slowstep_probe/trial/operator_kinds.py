@@ -45,16 +45,22 @@ def kind_of(operator: Any) -> Kind:
     )
 
 
+def changed_in_place(operator: Any, args: Any, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """Return the tensors that an operator changes in their place, by its schema."""
+    changes = kind_of(operator).changes
+    return tensors([kwargs.get(at) if isinstance(at, str) else args[at : at + 1] for at in changes])
+
+
 def changed_by(operator: Any, args: Any, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
     """Return the tensors that an operator changes in their place.
 
     The schema of batch normalisation does not say that it changes running statistics in training, on which its result
     does not depend then.
     """
-    found = [kwargs.get(at) if isinstance(at, str) else args[at : at + 1] for at in kind_of(operator).changes]
+    found = changed_in_place(operator, args, kwargs)
     if BATCH_NORM.search(operator.name()) and len(args) > 5 and args[5] is True:
-        found.append(args[3:5])
-    return tensors(found)
+        found += tensors(args[3:5])
+    return found
 
 
 def tensors(value: Any) -> list[torch.Tensor]:

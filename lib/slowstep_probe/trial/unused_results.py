@@ -26,15 +26,11 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from slowstep_probe.patches import Patches
 from slowstep_probe.trial.operator_kinds import changed_by, leaves, tensors
 from slowstep_probe.trial.stacks import OwnLine, line_without
 
 MAKES, AROUND = "forward", "other"
 """The phases in which a result may be made that nothing uses: in a forward pass, which is told, or around it."""
-
-READ_BY = ("numpy", "tolist", "data_ptr", "__dlpack__", "__reduce_ex__")
-"""The methods of a tensor that hand its numbers to what is no operator. What `item` gives comes from one."""
 
 PLAIN = torch.Tensor, torch.nn.Parameter
 """The classes of tensors whose memory is their own. What is made of others is taken to be used."""
@@ -69,16 +65,9 @@ class Results:
         """The calls whose results are known to be used, and the nodes that backward passes went through."""
         self.begun = 0
         """The calls that were begun. One that could not be noted may have read anything."""
-        self._patches = Patches()
-
-    def begin(self) -> None:
-        """Note from now on what is read back to Python."""
-        for name in READ_BY:
-            self._patches.look(torch.Tensor, name, lambda _, tensor, *args, **kwargs: self._is_read(tensor))
 
     def end(self) -> None:
         """Note no more. The memory that is held now is what the program keeps."""
-        self._patches.remove()
         self._used |= {call for memory, call in self._written.values() if not memory.expired()}
         self._written = {}
 
@@ -119,7 +108,8 @@ class Results:
                 known = self._written.get(memory)
                 self._written[memory] = (known[0] if known else StorageWeakRef(tensor.untyped_storage()), call)
 
-    def _is_read(self, tensor: torch.Tensor) -> None:
+    def is_read(self, tensor: torch.Tensor) -> None:
+        """Note that the numbers of a tensor are read back to Python."""
         known = self._written.get(_memory(tensor) or 0)
         if known:
             self._used.add(known[1])

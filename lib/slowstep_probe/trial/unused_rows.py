@@ -8,7 +8,8 @@ alone, such as a classifier that reads the first token, is as its architecture h
 
 Where a loss chooses its rows by what the model has computed (a hinge, a clipped ratio), they are not known before. So
 nothing counts that a backward pass reaches behind such a choice: behind an operator that is given integers or truth
-values which were computed from weights, or that cuts off by itself.
+values which were computed from weights, or that cuts off by itself. A choice that is made outside of PyTorch (targets
+that scipy matches with what was predicted) is one as well: what was first seen after such values had been read back.
 
 **Rows of a table that a step does not look up.** The gradient of an embedding is as large as its table, and zero but
 for the rows of the step. The optimizer goes over all of them.
@@ -38,6 +39,9 @@ TABLE_BACK = re.compile(r"embedding(_bag)?(_dense)?_backward$")
 
 FREELY = re.compile(r"::(bernoulli_|rand|normal|uniform|native_dropout)|_like$|::new_(empty|zeros|ones|full)")
 """The operators whose results depend on no values: random numbers, and memory for others. Dropout has a mask."""
+
+READS = "aten::_local_scalar_dense"
+"""The operator that reads a single value back."""
 
 CUTS_OFF = re.compile(r"threshold|hardtanh|hardsigmoid|hardswish|clamp|margin")
 """What may leave the gradient of a row zero by its own values alone."""
@@ -110,6 +114,8 @@ class _Step:
     """The weights of each shape that were used, by identity."""
     over_tables: Counter[tuple[tuple[int, ...], str]] = field(default_factory=Counter)
     """The seconds in which all numbers of a shape's tables were gone over, by shape and phase."""
+    read_back: bool = False
+    """True once the program has read back values that were computed from weights."""
     updates: bool = False
     """True from the first operator of an optimizer after a backward pass."""
     went_back: bool = False
@@ -125,6 +131,8 @@ class UnusedRows:
         self._number = number
         self._of_weights = set[Hashable]()
         """The values that a pass with gradients has computed from weights."""
+        self._seen = set[Hashable]()
+        """The values that operators were given or gave."""
         self._steps = list[tuple[list[Unused], list[Unused]]]()
         self._step = _Step()
 
@@ -164,6 +172,11 @@ class UnusedRows:
         self._looks_up(name, tensors, line)
         numbers = [self._number(one) for one in tensors]
         results = [(one, self._number(one)) for one in _plain(result)]
+        if step.read_back:
+            self._of_weights.update(number for number in numbers if number not in self._seen)
+        self._seen.update(numbers, (number for _, number in results))
+        if name == READS and _is_one_of_several(tensors[0]):
+            self.is_read(numbers[0])
         with_gradients = torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
         if with_gradients or not self._of_weights.isdisjoint(numbers):
             self._of_weights.update(number for one, number in results if not _is_free(name, one))
@@ -179,6 +192,10 @@ class UnusedRows:
         for one, number in results:
             if one.is_floating_point() and 2 * one.numel() >= product.size:
                 step.from_product[number] = product
+
+    def is_read(self, number: Hashable) -> None:
+        """Note that values are read back to Python, by their number."""
+        self._step.read_back |= number in self._of_weights
 
     def went_back(self, func: Any, given: Any, result: Any, through: int | None, seconds: float) -> None:
         """Note an operator of a backward pass, at a node that the call `through` made, if that is known."""
@@ -298,6 +315,11 @@ def _zero_rows(gradient: torch.Tensor) -> float:
         return 0.0
     with torch.no_grad():
         return 1.0 - gradient.detach().any(-1).float().mean().item()
+
+
+def _is_one_of_several(value: torch.Tensor) -> bool:
+    """Return whether a single value may choose a row. A loss of the whole batch, which is told or checked, does not."""
+    return not value.is_floating_point() or value.untyped_storage().nbytes() > value.element_size()
 
 
 def _leaves_out(values: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ from slowstep.judgement.shares import long_steps
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, largest
 from slowstep_probe.profiled import PassLoop
 
-MADE = " itself (where it makes what is trained on, experience or texts, that can be made faster, and not be left out)"
+MADE = " itself (where it makes what is trained on, experience, targets or texts, that can be faster, and not left out)"
 """What has to be said of a model that is run without training it in the steps, which may be for the steps' own sake."""
 
 OFTEN = 1 / 3
