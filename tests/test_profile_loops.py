@@ -201,10 +201,44 @@ def by_layer_of_its_own() -> None:
     x.sum().backward()
 
 
+ROUTED = torch.nn.ModuleList(torch.nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 8)) for _ in range(12))
+GATE = torch.nn.Linear(8, 12)
+
+
+def by_routed_tokens() -> None:
+    """Gives each of a few experts its tokens, in two layers with a gate."""
+    x = HELD[:, :8]
+    for _ in range(2):
+        chosen, out = GATE(x).argmax(-1), torch.zeros_like(x)
+        for number, expert in enumerate(ROUTED):
+            at = torch.where(chosen == number)[0]
+            out[at] += expert(x[at])
+        x = x + out
+    x.sum().backward()
+
+
+def by_residual_layer() -> None:
+    """Adds what each of a few layers makes to what the next one is given."""
+    x = HELD[:, :8]
+    for layer in ROUTED:
+        x = x + layer(x)
+    x.sum().backward()
+
+
+def by_what_was_read() -> None:
+    """Chooses what each of a few layers is given by what the one before has made, in Python."""
+    at = 0
+    for layer in ROUTED:
+        at = int(layer(HELD[at, :8]).argmax().item())
+
+
 @pytest.mark.parametrize(
     ("work", "named"),
     [
         (by_head, ("Linear", 60)),
+        (by_routed_tokens, ("Sequential", 24)),
+        (by_residual_layer, None),
+        (by_what_was_read, None),
         (by_layer_of_its_own, None),
         (by_layer_with_memory, None),
         (by_deep_network, None),

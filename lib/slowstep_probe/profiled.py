@@ -42,6 +42,8 @@ class Loop:
     steps; 0 with a device."""
     flops: float = 0.0
     """The floating-point operations of these products."""
+    where: str = ""
+    """The line that calls modules of which none needs what another one makes; empty if no such line is known."""
     without_gradients: float = 0.0
     """The seconds of all its turns where gradients are switched off, over all profiled steps; long operators, too."""
 

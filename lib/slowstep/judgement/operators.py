@@ -107,12 +107,14 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> ProfileSha
 
 
 def line_of_loop(profile: ProfileRecord, phase: str) -> str:
-    """Return the line of a phase that runs its loop: the one that calls a whole model by turns, if one does.
+    """Return the line of a phase that runs its loop: that calls modules side by side, or a model by turns.
 
     Else it is the largest that calls operators about as often as the loop turns. Where no line is known to do so, it is
     the largest that takes no more than the loop does.
     """
     loop = profile.loops[phase]
+    if loop.where:
+        return loop.where
     if calling := next((one.where for one in profile.pass_loops if (one.phase, one.name) == (phase, loop.name)), ""):
         return calling
     if turning := _turning(profile, phase):

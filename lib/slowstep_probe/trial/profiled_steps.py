@@ -186,7 +186,8 @@ class ProfiledSteps:
         clock = _clock(ends, self.step_ends)
         backward = [(begin, end) for name, begin, end in stretches if name == "backward"]
         starts = [begin for begin, _ in backward]
-        calls = self.calls.repeated(sorted([*ends, *starts]), clock)
+        abreast = self.calls_of_operators.side_by_side()
+        calls = self.calls.repeated(sorted([*ends, *starts]), clock, side_by_side=abreast)
         return sorted([*calls, *self._passes_of_one_batch(ends, backward, calls, clock)], key=lambda one: one.begin)
 
     def _passes_of_one_batch(

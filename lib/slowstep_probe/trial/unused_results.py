@@ -17,10 +17,11 @@ library in C, say.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from slowstep_probe.patches import Patches
 from slowstep_probe.trial.operator_kinds import changed_by, leaves, tensors
+from slowstep_probe.trial.side_by_side import Flow
 from slowstep_probe.trial.stacks import OwnLine, line_without
 
 MAKES, AROUND = "forward", "other"
@@ -45,6 +47,7 @@ class _Call:
     """A call of an operator, known by its place in the order of all calls."""
 
     step: int
+    phase: str
     reads: tuple[int, ...]
     """The calls that wrote what it was given."""
     nodes: range
@@ -69,7 +72,29 @@ class Results:
         """The calls whose results are known to be used, and the nodes that backward passes went through."""
         self.begun = 0
         """The calls that were begun. One that could not be noted may have read anything."""
+        self._read_back = defaultdict[int, list[int]](list)
+        """The calls whose results Python has read back, by the number of calls before that."""
         self._patches = Patches()
+
+    @property
+    def number(self) -> int:
+        """The calls so far."""
+        return len(self._calls)
+
+    def flow(self) -> Flow | None:
+        """Return the way of the values within each step; None if a call could not be noted."""
+        if self.begun != len(self._calls):
+            return None
+        first = {call.step: number for number, call in reversed(list(enumerate(self._calls)))}
+        return Flow(
+            reads=[[n for n in call.reads if n >= first[call.step]] for call in self._calls],
+            read_back=self._read_back,
+            boundaries=[
+                number + 0.5  # a call that ends with the operator before it is before it
+                for number, (a, b) in enumerate(pairwise(self._calls), 1)
+                if a.step != b.step or (a.phase != b.phase == "backward")
+            ],
+        )
 
     def begin(self) -> None:
         """Note from now on what is read back to Python."""
@@ -111,7 +136,10 @@ class Results:
         taken, told = seconds if phase == MAKES else 0.0, bool(phase == MAKES and nodes and lines)
         storages = [one._cdata for one in leaves(given) if isinstance(one, torch.UntypedStorage)]
         writers = (self._written.get(memory) for memory in [*map(_memory, reads), *storages])
-        self._calls.append(_Call(self._step, tuple({one[1] for one in writers if one}), nodes, lines, taken, told))
+        calls_read = tuple({one[1] for one in writers if one})
+        self._calls.append(_Call(self._step, phase, calls_read, nodes, lines, taken, told))
+        if not written:
+            self._read_back[call + 1] += calls_read
         if phase not in (MAKES, AROUND) or not written or any(type(one) not in PLAIN for one in (*reads, *written)):
             self._used.add(call)
         for tensor in written:
@@ -123,6 +151,7 @@ class Results:
         known = self._written.get(_memory(tensor) or 0)
         if known:
             self._used.add(known[1])
+            self._read_back[len(self._calls)].append(known[1])
 
     def unused(self) -> dict[str, float]:
         """Return the share of the forward passes of a step, 0 to 1, at each line that computes what nothing uses.
