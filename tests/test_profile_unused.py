@@ -139,6 +139,33 @@ def test_results_that_something_uses_are_not_told(
     assert profiled(Computes(way), torch.rand(60, 40), tmp_path).unused == {}
 
 
+def by_hook(model: Computes, x: torch.Tensor) -> torch.Tensor:
+    """Statistics of what a layer makes are kept as numbers."""
+    values = x.detach().abs()
+    model.kept = [values.mean().item(), torch.histc(values, 9).tolist()]
+    return x
+
+
+@pytest.mark.parametrize("way", [by_hook, as_number, as_array, as_list])
+def test_results_that_python_alone_reads_are_told_with_their_line(
+    way: Callable[[Computes, torch.Tensor], torch.Tensor], tmp_path: Path
+) -> None:
+    """They are for a log mostly."""
+    read = profiled(Computes(way), torch.rand(60, 40), tmp_path).only_read
+
+    assert [line.rpartition(" ")[2] for line in read] == [way.__name__] * len(read)
+    assert read
+    assert all(0 < share < 1 for share in read.values())
+
+
+@pytest.mark.parametrize("way", [all_heads, every_head, as_target, kept, used_later, of_statistics, own_gradients])
+def test_results_that_training_uses_are_not_only_read(
+    way: Callable[[Computes, torch.Tensor], torch.Tensor], tmp_path: Path
+) -> None:
+    """They are used, or nothing reads them."""
+    assert profiled(Computes(way), torch.rand(60, 40), tmp_path).only_read == {}
+
+
 @pytest.mark.parametrize("layers", [nn.TransformerEncoderLayer(40, 4), nn.GRU(40, 40), nn.LSTM(40, 40, 2)])
 def test_layers_of_torch_use_nearly_all_that_they_compute(layers: nn.Module, tmp_path: Path) -> None:
     """What they return beside their output may have no use, and takes little."""

@@ -140,6 +140,8 @@ class ProfileRecord:
     unused: dict[str, float] = field(default_factory=dict)
     """The share of the forward pass, 0 to 1, at each line of the user's own, of operators whose results nothing uses.
     Looking at each call makes all of them longer, so seconds would not compare with those of the profile."""
+    only_read: dict[str, float] = field(default_factory=dict)
+    """The same share of operators whose results Python reads back (`item`, `tolist`), and nothing else uses."""
     called: dict[str, dict[str, float]] = field(default_factory=dict)
     """The user's own lines of each phase that call some operator most often, with its calls a step; empty where the
     calls were not looked at one by one, as on a device."""

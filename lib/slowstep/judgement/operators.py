@@ -157,13 +157,13 @@ def memory_moves(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
 def computed_again(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     """Return the lines whose operators compute the same again in a pass, or go back through that, largest first."""
     of = {"forward": profile.again, "backward": profile.again_backward}
-    return _largest_first({line: seconds / profile.seconds for line, seconds in of[phase].items()})
+    return largest_first({line: seconds / profile.seconds for line, seconds in of[phase].items()})
 
 
 def unused_rows(profile: ProfileRecord, lines: Sequence[Unused], *phases: str) -> list[ProfileShare]:
     """Return lines with the share of the time that their unused rows take in some phases, largest first."""
     seconds = {one.where: sum(one.seconds.get(phase, 0.0) for phase in phases) for one in lines}
-    return _largest_first({line: taken / profile.seconds for line, taken in seconds.items() if taken > 0})
+    return largest_first({line: taken / profile.seconds for line, taken in seconds.items() if taken > 0})
 
 
 def share_used(lines: Sequence[Unused]) -> float:
@@ -171,12 +171,7 @@ def share_used(lines: Sequence[Unused]) -> float:
     return 1.0 - max(lines, key=lambda one: sum(one.seconds.values())).share
 
 
-def unused_results(profile: ProfileRecord, forward: float) -> list[ProfileShare]:
-    """Return the lines that compute what nothing uses, largest first. Forward passes take the share `forward`."""
-    return _largest_first({line: forward * part for line, part in profile.unused.items()})
-
-
-def _largest_first(shares: Mapping[str, float]) -> list[ProfileShare]:
+def largest_first(shares: Mapping[str, float]) -> list[ProfileShare]:
     """Return lines with their shares of the time, largest first."""
     return [ProfileShare(what=line, share=share) for line, share in sorted(shares.items(), key=lambda one: -one[1])]
 

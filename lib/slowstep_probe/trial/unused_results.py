@@ -11,16 +11,18 @@ A result is used if one of these holds:
 - it is read back to Python (`item`, `tolist`, `numpy`);
 - its memory is still held when all steps have been looked at, which is at least one step later.
 
-Only operators that made nodes can be told: what makes none may be read in ways that no look at operators sees, by a
-library in C, say.
+Only operators that made nodes can be told to be unused: what makes none may be read in ways that no look at operators
+sees, by a library in C, say.
+
+What is used in the third way alone, such as statistics of activations that a hook reads, is told apart: training does
+without it, unless what Python has read decides what comes next.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -68,8 +70,9 @@ class Results:
         self._written: dict[int, tuple[StorageWeakRef, int]] = {}
         """Each piece of memory that a call has written to, with the last one that did. As long as it is held weakly, no
         other one gets its address."""
-        self._used, self._gone = set[int](), set[int]()
-        """The calls whose results are known to be used, and the nodes that backward passes went through."""
+        self._used, self._read, self._gone = set[int](), set[int](), set[int]()
+        """The calls whose results are known to be used, those that Python has read back, and the nodes that backward
+        passes went through."""
         self.begun = 0
         """The calls that were begun. One that could not be noted may have read anything."""
         self._read_back = defaultdict[int, list[int]](list)
@@ -140,7 +143,8 @@ class Results:
         self._calls.append(_Call(self._step, phase, calls_read, nodes, lines, taken, told))
         if not written:
             self._read_back[call + 1] += calls_read
-        if phase not in (MAKES, AROUND) or not written or any(type(one) not in PLAIN for one in (*reads, *written)):
+            self._read.add(call)
+        if phase not in (MAKES, AROUND) or any(type(one) not in PLAIN for one in (*reads, *written)):
             self._used.add(call)
         for tensor in written:
             if (memory := _memory(tensor)) is not None:
@@ -150,7 +154,7 @@ class Results:
     def _is_read(self, tensor: torch.Tensor) -> None:
         known = self._written.get(_memory(tensor) or 0)
         if known:
-            self._used.add(known[1])
+            self._read.add(known[1])
             self._read_back[len(self._calls)].append(known[1])
 
     def unused(self) -> dict[str, float]:
@@ -158,20 +162,30 @@ class Results:
 
         A step is known once a further one has ended. Of those that are, it is the one with the smallest share.
         """
+        used = self._reached({*self._used, *self._read})
+        return self._shares(lambda number, call: call.told and number not in used, used)
+
+    def only_read(self) -> dict[str, float]:
+        """Return the same share at each line that computes what Python reads back, and nothing else uses."""
+        used = self._reached(self._used)
+        read = self._reached(self._read)
+        return self._shares(lambda number, call: bool(call.lines) and number in read and number not in used, used)
+
+    def _shares(self, is_told: Callable[[int, _Call], bool], used: Collection[int]) -> dict[str, float]:
+        """Return the shares of what is told, by the innermost line without which all that is `used` goes on."""
         steps = [Counter[str]() for _ in range(self._step - 1 if self.begun == len(self._calls) else 0)]
         for number, shares in enumerate(steps):
-            calls = [(n in self._all_used, call) for n, call in enumerate(self._calls) if call.step == number]
-            needed = {line for is_used, call in calls if is_used for line in call.lines}
+            calls = [(n, call) for n, call in enumerate(self._calls) if call.step == number]
+            needed = {line for n, call in calls if n in used for line in call.lines}
             whole = sum(call.seconds for _, call in calls)
-            for call in (call for is_used, call in calls if call.told and not is_used):
+            for call in (call for n, call in calls if call.seconds and is_told(n, call)):
                 shares[line_without(call.lines, needed).in_words()] += call.seconds / whole
         return dict(min(steps, key=Counter.total, default={}))
 
-    @cached_property
-    def _all_used(self) -> set[int]:
-        """Return the calls whose results are used, those among them that are read by others of these."""
+    def _reached(self, roots: Collection[int]) -> set[int]:
+        """Return the calls that some calls come from, and from which a backward pass has come, with all these read."""
         gone = (n for n, call in enumerate(self._calls) if not self._gone.isdisjoint(call.nodes))
-        found, open_ones = set[int](), [*self._used, *gone]
+        found, open_ones = set[int](), [*roots, *gone]
         while open_ones:
             call = open_ones.pop()
             if call not in found:

@@ -1,30 +1,40 @@
-"""The suspect of results that a forward pass computes and nothing uses."""
+"""Suspects of results that a forward pass computes and no training uses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slowstep.judgement.operators import unused_results
+from slowstep.judgement.operators import largest_first
 from slowstep.judgement.run_facts import RunFacts
 from slowstep.judgement.suspects.suspect import NAMED, PASSES, Suspect, from_profile, largest
 from slowstep.records import ProfileRecord
 
+NOTHING_USES = (
+    "nothing uses a part of what is computed there: in the steps that were looked at, no gradient went back through "
+    "it, and no operator and no line read it"
+)
+ONLY_READ = (
+    "a part of what is computed there is only read back to Python (item, tolist, numpy), and training goes on without "
+    "it. Where that is for a log, every tenth step would do; where Python decides by it what comes next, it is needed"
+)
+"""Why time is lost that computes what training does not use."""
+
 
 def what_nothing_uses(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
-    """Yield the suspect of operators whose results nothing uses, if they take the share `least` of the time.
+    """Yield the suspects of operators whose results nothing uses, or Python alone, if they take the share `least`.
 
     What threads beside the training read is not seen.
     """
-    is_seen = phase == PASSES[0] and not profile.beside
-    lines = unused_results(profile, facts.shares[phase].mean) if is_seen else []
-    known = sum(line.share for line in lines)
-    if known < least:
+    if phase != PASSES[0] or profile.beside:
         return
-    yield Suspect(
-        phase=phase,
-        share=from_profile(known, facts.shares[phase], profile),
-        why="nothing uses a part of what is computed there: in the steps that were looked at, no gradient went back "
-        "through it, and no operator and no line read it",
-        **largest([line for line in lines if line.share >= NAMED * least] or lines),
-        comparable=False,
-    )
+    for shares, why in ((profile.unused, NOTHING_USES), (profile.only_read, ONLY_READ)):
+        lines = largest_first({line: facts.shares[phase].mean * part for line, part in shares.items()})
+        known = sum(line.share for line in lines)
+        if known >= least:
+            yield Suspect(
+                phase=phase,
+                share=from_profile(known, facts.shares[phase], profile),
+                why=why,
+                **largest([line for line in lines if line.share >= NAMED * least] or lines),
+                comparable=False,
+            )
