@@ -814,20 +814,31 @@ def test_what_is_computed_again_is_lost_as_far_as_that_is_certain() -> None:
 
 @pytest.mark.parametrize(
     ("field", "why"),
-    [("unused", "nothing uses a part of what is computed there"), ("only_read", "is only read back to Python")],
+    [
+        ("unused", "nothing uses a part of what is computed there"),
+        ("only_read", "is only read back to Python"),
+        ("of_data", "is the same each time that its samples come"),
+    ],
 )
 def test_what_training_does_not_use_is_lost_in_the_forward_pass(field: str, why: str) -> None:
     """No gradient goes back through it, so it costs there alone."""
     line = "net.py:28 in forward"
     known = replace(profiled(places={"forward": {line: 0.4}}), **{field: {line: 0.6}})
-    (found,) = suspects(facts(HEALTHY | {"forward": 0.5}, profile=known), MINIMUM)
+    (found,) = suspects(facts(HEALTHY | {"forward": 0.5}, profile=known, observed={"epoch_steps": 9}), MINIMUM)
     (cause,) = causes([], [found], MINIMUM)
 
     assert (found.phase, found.share.mean, found.share.lower) == ("forward", pytest.approx(0.3), pytest.approx(0.2))
     assert f"{line} 30 %" in cause.headline
     assert why in cause.text
     for other in (replace(known, **{field: {line: 0.08}}), replace(known, beside={"writer.py in run": 0.1})):
-        assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=other), MINIMUM)
+        assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=other, observed={"epoch_steps": 9}), MINIMUM)
+
+
+def test_what_comes_of_data_alone_is_kept_where_a_loader_gives_it_again() -> None:
+    """Nothing says that other samples, such as those of a memory of experience, come again."""
+    known = replace(profiled(), of_data={"net.py:28 in forward": 0.6})
+
+    assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=known), MINIMUM)
 
 
 def test_a_loss_that_backward_passes_go_back_through_is_no_lost_time() -> None:

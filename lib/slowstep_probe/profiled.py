@@ -142,6 +142,8 @@ class ProfileRecord:
     Looking at each call makes all of them longer, so seconds would not compare with those of the profile."""
     only_read: dict[str, float] = field(default_factory=dict)
     """The same share of operators whose results Python reads back (`item`, `tolist`), and nothing else uses."""
+    of_data: dict[str, float] = field(default_factory=dict)
+    """The same share of operators whose results come of the batch and of frozen weights alone."""
     called: dict[str, dict[str, float]] = field(default_factory=dict)
     """The user's own lines of each phase that call some operator most often, with its calls a step; empty where the
     calls were not looked at one by one, as on a device."""

@@ -100,6 +100,7 @@ class ProfiledSteps:
             ignored=self._of_all_steps(self.calls_of_operators.rows.ignored),
             tables=self._of_all_steps(self.calls_of_operators.rows.tables),
             unused=self.calls_of_operators.results.unused(),
+            of_data=self.calls_of_operators.results.of_data(),
             only_read=self.calls_of_operators.results.only_read(),
             called=self.calls_of_operators.called(TOP),
             idle=max(0.0, 1 - busy / seconds),

@@ -14,6 +14,9 @@ A result is used if one of these holds:
 Only operators that made nodes can be told to be unused: what makes none may be read in ways that no look at operators
 sees, by a library in C, say.
 
+What comes of a batch and of frozen weights alone, such as the features of a frozen backbone, is told apart as well: it
+is the same each time that the batch's samples come, unless the program draws it at random or changes it beforehand.
+
 What is used in the third way alone, such as statistics of activations that a hook reads, is told apart: training does
 without it, unless what Python has read decides what comes next.
 """
@@ -21,7 +24,7 @@ without it, unless what Python has read decides what comes next.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -30,7 +33,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from slowstep_probe.patches import Patches
-from slowstep_probe.trial.operator_kinds import changed_by, leaves, tensors
+from slowstep_probe.trial.operator_kinds import changed_by, kind_of, leaves, tensors
 from slowstep_probe.trial.side_by_side import Flow
 from slowstep_probe.trial.stacks import OwnLine, line_without
 
@@ -60,6 +63,8 @@ class _Call:
     """The seconds that it took, if it belongs to a forward pass; else 0."""
     told: bool
     """True if it is one that may be told."""
+    of_data: bool
+    """True if its result comes of data and frozen weights alone, and of no random numbers, and it changes neither."""
 
 
 class Results:
@@ -140,7 +145,18 @@ class Results:
         storages = [one._cdata for one in leaves(given) if isinstance(one, torch.UntypedStorage)]
         writers = (self._written.get(memory) for memory in [*map(_memory, reads), *storages])
         calls_read = tuple({one[1] for one in writers if one})
-        self._calls.append(_Call(self._step, phase, calls_read, nodes, lines, taken, told))
+        self._calls.append(
+            _Call(
+                step=self._step,
+                phase=phase,
+                reads=calls_read,
+                nodes=nodes,
+                lines=lines,
+                seconds=taken,
+                told=told,
+                of_data=not nodes and self._is_of_data(operator, given, calls_read),
+            )
+        )
         if not written:
             self._read_back[call + 1] += calls_read
             self._read.add(call)
@@ -150,6 +166,12 @@ class Results:
             if (memory := _memory(tensor)) is not None:
                 known = self._written.get(memory)
                 self._written[memory] = (known[0] if known else StorageWeakRef(tensor.untyped_storage()), call)
+
+    def _is_of_data(self, operator: Any, given: tuple[Any, Mapping[str, Any]], read: Iterable[int]) -> bool:
+        """Return whether what an operator gives comes of data and frozen weights alone, and of calls that are such."""
+        trains = any(one.requires_grad for one in tensors(given))
+        stays = any(_memory(one) not in self._written for one in changed_by(operator, *given))
+        return not (trains or stays or kind_of(operator).draws) and all(self._calls[call].of_data for call in read)
 
     def _is_read(self, tensor: torch.Tensor) -> None:
         known = self._written.get(_memory(tensor) or 0)
@@ -170,6 +192,11 @@ class Results:
         used = self._reached(self._used)
         read = self._reached(self._read)
         return self._shares(lambda number, call: bool(call.lines) and number in read and number not in used, used)
+
+    def of_data(self) -> dict[str, float]:
+        """Return the same share at each line that computes something of data and frozen weights alone."""
+        others = {number for number, call in enumerate(self._calls) if not call.of_data}
+        return self._shares(lambda number, call: bool(call.lines) and call.of_data, others)
 
     def _shares(self, is_told: Callable[[int, _Call], bool], used: Collection[int]) -> dict[str, float]:
         """Return the shares of what is told, by the innermost line without which all that is `used` goes on."""

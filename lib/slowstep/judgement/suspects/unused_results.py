@@ -17,17 +17,23 @@ ONLY_READ = (
     "a part of what is computed there is only read back to Python (item, tolist, numpy), and training goes on without "
     "it. Where that is for a log, every tenth step would do; where Python decides by it what comes next, it is needed"
 )
-"""Why time is lost that computes what training does not use."""
+OF_DATA = (
+    "a part of what is computed there comes of the batch and of weights that are not trained, and is the same each "
+    "time that its samples come. It can be computed once and kept, unless samples are changed at random or what "
+    "is kept is too large"
+)
+"""Why time is lost that computes what training does not use, or what it has had in an earlier epoch."""
 
 
 def what_nothing_uses(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
-    """Yield the suspects of operators whose results nothing uses, or Python alone, if they take the share `least`.
+    """Yield the suspects of operators whose results nothing uses, or Python alone, or that each epoch has again.
 
-    What threads beside the training read is not seen.
+    They take the share `least` of the time or more. What threads beside the training read is not seen.
     """
     if phase != PASSES[0] or profile.beside:
         return
-    for shares, why in ((profile.unused, NOTHING_USES), (profile.only_read, ONLY_READ)):
+    come_again = profile.of_data if facts.observed.get("epoch_steps") else {}
+    for shares, why in ((profile.unused, NOTHING_USES), (profile.only_read, ONLY_READ), (come_again, OF_DATA)):
         lines = largest_first({line: facts.shares[phase].mean * part for line, part in shares.items()})
         known = sum(line.share for line in lines)
         if known >= least:
