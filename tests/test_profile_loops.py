@@ -202,19 +202,29 @@ def by_layer_of_its_own() -> None:
 
 
 ROUTED = torch.nn.ModuleList(torch.nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 8)) for _ in range(12))
-GATE = torch.nn.Linear(8, 12)
+
+
+class Routing(nn.Module):
+    """Gives each of a few experts its tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.experts = nn.Linear(8, 12), ROUTED
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen, out = self.gate(x).argmax(-1), torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            at = torch.where(chosen == number)[0]
+            out[at] += expert(x[at])
+        return x + out
+
+
+ROUTINGS = nn.Sequential(*(Routing() for _ in range(4)))
 
 
 def by_routed_tokens() -> None:
-    """Gives each of a few experts its tokens, in two layers with a gate."""
-    x = HELD[:, :8]
-    for _ in range(2):
-        chosen, out = GATE(x).argmax(-1), torch.zeros_like(x)
-        for number, expert in enumerate(ROUTED):
-            at = torch.where(chosen == number)[0]
-            out[at] += expert(x[at])
-        x = x + out
-    x.sum().backward()
+    """Has four layers of experts, each with a gate."""
+    ROUTINGS(HELD[:, :8]).sum().backward()
 
 
 def by_residual_layer() -> None:
@@ -236,7 +246,7 @@ def by_what_was_read() -> None:
     ("work", "named"),
     [
         (by_head, ("Linear", 60)),
-        (by_routed_tokens, ("Sequential", 24)),
+        (by_routed_tokens, ("Sequential", 48)),
         (by_residual_layer, None),
         (by_what_was_read, None),
         (by_layer_of_its_own, None),

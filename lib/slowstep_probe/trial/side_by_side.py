@@ -85,15 +85,17 @@ def side_by_side(calls: Sequence[Call], flow: Flow) -> dict[Kind, str]:
         of_kind[call.kind].append(call)
     depths = {k: depths_of(some, flow) for k, some in of_kind.items() if len(some) >= SIDE_BY_SIDE}
     while depths:
-        found, layers = defaultdict[Kind, Counter[str]](Counter), set[Kind]()
+        found, seen, layers = defaultdict[Kind, Counter[str]](Counter), set[Kind](), set[Kind]()
         for run in runs(calls, flow.boundaries, depths):
             for kind in {call.kind for call in run}:
                 some = [call for call in run if call.kind == kind]
                 abreast = Counter(depths[kind].get(call) for call in some).most_common(1)[0][1]
+                seen.add(kind)
                 if abreast >= max(SIDE_BY_SIDE, len(some) / 2):
                     found[kind].update(call.where for call in some)
                 elif len(some) >= SIDE_BY_SIDE:
                     layers.add(kind)
+        layers |= seen - found.keys()  # a few calls of a layer hide those that they hold
         if not layers:
             return {kind: lines.most_common(1)[0][0] for kind, lines in found.items()}
         depths = {kind: depth for kind, depth in depths.items() if kind not in layers}
