@@ -836,9 +836,12 @@ def test_what_training_does_not_use_is_lost_in_the_forward_pass(field: str, why:
 
 def test_what_comes_of_data_alone_is_kept_where_a_loader_gives_it_again() -> None:
     """Nothing says that other samples, such as those of a memory of experience, come again."""
-    known = replace(profiled(), of_data={"net.py:28 in forward": 0.6})
+    known, shares = replace(profiled(), of_data={"net.py:28 in forward": 0.6}), HEALTHY | {"forward": 0.5}
+    masks = replace(profiled(), of_data={"net.py:9 in mask": 0.18})
 
-    assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=known), MINIMUM)
+    assert suspects(facts(shares, profile=known, observed={"epoch_steps": 9}), MINIMUM)
+    assert not suspects(facts(shares, profile=known), MINIMUM)
+    assert not suspects(facts(shares, profile=masks, observed={"epoch_steps": 9}), MINIMUM)
 
 
 def test_a_loss_that_backward_passes_go_back_through_is_no_lost_time() -> None:

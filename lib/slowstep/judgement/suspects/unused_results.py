@@ -24,6 +24,9 @@ OF_DATA = (
 )
 """Why time is lost that computes what training does not use, or what it has had in an earlier epoch."""
 
+OF_DATA_ANYWAY = 0.1
+"""The share of the time up to which what comes of data alone is as usual: masks, and a frozen layer before adapters."""
+
 
 def what_nothing_uses(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:
     """Yield the suspects of operators whose results nothing uses, or Python alone, or that each epoch has again.
@@ -33,10 +36,14 @@ def what_nothing_uses(facts: RunFacts, profile: ProfileRecord, phase: str, least
     if phase != PASSES[0] or profile.beside:
         return
     come_again = profile.of_data if facts.observed.get("epoch_steps") else {}
-    for shares, why in ((profile.unused, NOTHING_USES), (profile.only_read, ONLY_READ), (come_again, OF_DATA)):
+    for shares, why, anyway in (
+        (profile.unused, NOTHING_USES, 0.0),
+        (profile.only_read, ONLY_READ, 0.0),
+        (come_again, OF_DATA, OF_DATA_ANYWAY),
+    ):
         lines = largest_first({line: facts.shares[phase].mean * part for line, part in shares.items()})
         known = sum(line.share for line in lines)
-        if known >= least:
+        if known >= max(least, anyway):
             yield Suspect(
                 phase=phase,
                 share=from_profile(known, facts.shares[phase], profile),
