@@ -278,6 +278,20 @@ def test_a_loop_in_python_is_found_without_its_flops(seconds: float, own: float,
     )
 
 
+def test_calls_side_by_side_are_told_with_the_line_that_makes_them() -> None:
+    """Lines within the modules call more operators than it does. The way back goes through it."""
+    known = profiled(places={"forward": {"moe.py:12 in forward": 0.2, "moe.py:33 in forward": 0.1}, "backward": {}})
+    forth = Loop(name="Expert", calls=48 * known.steps, seconds=0.2 * known.seconds, where="moe.py:33 in forward")
+    called = {"forward": {"moe.py:12 in forward": 288.0}}
+    profile = replace(known, loops={"forward": forth}, called=called)
+
+    (found,) = suspects(facts(HEALTHY | {"forward": 0.45}, profile=profile), MINIMUM)
+
+    assert found.does_at == "moe.py:33 in forward"
+    assert "Expert 48 times a step" in found.consists_of[0]
+    assert "one batched call could compute all of them" in found.why
+
+
 @pytest.mark.parametrize(
     ("called", "line"),
     [
@@ -798,18 +812,36 @@ def test_what_is_computed_again_is_lost_as_far_as_that_is_certain() -> None:
     assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=little), MINIMUM)
 
 
-def test_what_nothing_uses_is_lost_in_the_forward_pass() -> None:
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        ("unused", "nothing uses a part of what is computed there"),
+        ("only_read", "is only read back to Python"),
+        ("of_data", "is the same each time that its samples come"),
+    ],
+)
+def test_what_training_does_not_use_is_lost_in_the_forward_pass(field: str, why: str) -> None:
     """No gradient goes back through it, so it costs there alone."""
     line = "net.py:28 in forward"
-    known = replace(profiled(places={"forward": {line: 0.4}}), unused={line: 0.6})
-    (found,) = suspects(facts(HEALTHY | {"forward": 0.5}, profile=known), MINIMUM)
+    known = replace(profiled(places={"forward": {line: 0.4}}), **{field: {line: 0.6}})
+    (found,) = suspects(facts(HEALTHY | {"forward": 0.5}, profile=known, observed={"epoch_steps": 9}), MINIMUM)
     (cause,) = causes([], [found], MINIMUM)
 
     assert (found.phase, found.share.mean, found.share.lower) == ("forward", pytest.approx(0.3), pytest.approx(0.2))
     assert f"{line} 30 %" in cause.headline
-    assert "nothing uses a part of what is computed there" in cause.text
-    for other in (replace(known, unused={line: 0.08}), replace(known, beside={"writer.py in run": 0.1})):
-        assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=other), MINIMUM)
+    assert why in cause.text
+    for other in (replace(known, **{field: {line: 0.08}}), replace(known, beside={"writer.py in run": 0.1})):
+        assert not suspects(facts(HEALTHY | {"forward": 0.5}, profile=other, observed={"epoch_steps": 9}), MINIMUM)
+
+
+def test_what_comes_of_data_alone_is_kept_where_a_loader_gives_it_again() -> None:
+    """Nothing says that other samples, such as those of a memory of experience, come again."""
+    known, shares = replace(profiled(), of_data={"net.py:28 in forward": 0.6}), HEALTHY | {"forward": 0.5}
+    masks = replace(profiled(), of_data={"net.py:9 in mask": 0.18})
+
+    assert suspects(facts(shares, profile=known, observed={"epoch_steps": 9}), MINIMUM)
+    assert not suspects(facts(shares, profile=known), MINIMUM)
+    assert not suspects(facts(shares, profile=masks, observed={"epoch_steps": 9}), MINIMUM)
 
 
 def test_a_loss_that_backward_passes_go_back_through_is_no_lost_time() -> None:

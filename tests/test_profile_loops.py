@@ -201,10 +201,54 @@ def by_layer_of_its_own() -> None:
     x.sum().backward()
 
 
+ROUTED = torch.nn.ModuleList(torch.nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 8)) for _ in range(12))
+
+
+class Routing(nn.Module):
+    """Gives each of a few experts its tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.experts = nn.Linear(8, 12), ROUTED
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen, out = self.gate(x).argmax(-1), torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            at = torch.where(chosen == number)[0]
+            out[at] += expert(x[at])
+        return x + out
+
+
+ROUTINGS = nn.Sequential(*(Routing() for _ in range(4)))
+
+
+def by_routed_tokens() -> None:
+    """Has four layers of experts, each with a gate."""
+    ROUTINGS(HELD[:, :8]).sum().backward()
+
+
+def by_residual_layer() -> None:
+    """Adds what each of a few layers makes to what the next one is given."""
+    x = HELD[:, :8]
+    for layer in ROUTED:
+        x = x + layer(x)
+    x.sum().backward()
+
+
+def by_what_was_read() -> None:
+    """Chooses what each of a few layers is given by what the one before has made, in Python."""
+    at = 0
+    for layer in ROUTED:
+        at = int(layer(HELD[at, :8]).argmax().item())
+
+
 @pytest.mark.parametrize(
     ("work", "named"),
     [
         (by_head, ("Linear", 60)),
+        (by_routed_tokens, ("Sequential", 48)),
+        (by_residual_layer, None),
+        (by_what_was_read, None),
         (by_layer_of_its_own, None),
         (by_layer_with_memory, None),
         (by_deep_network, None),

@@ -139,6 +139,86 @@ def test_results_that_something_uses_are_not_told(
     assert profiled(Computes(way), torch.rand(60, 40), tmp_path).unused == {}
 
 
+def by_hook(model: Computes, x: torch.Tensor) -> torch.Tensor:
+    """Statistics of what a layer makes are kept as numbers."""
+    values = x.detach().abs()
+    model.kept = [values.mean().item(), torch.histc(values, 9).tolist()]
+    return x
+
+
+@pytest.mark.parametrize("way", [by_hook, as_number, as_array, as_list])
+def test_results_that_python_alone_reads_are_told_with_their_line(
+    way: Callable[[Computes, torch.Tensor], torch.Tensor], tmp_path: Path
+) -> None:
+    """They are for a log mostly."""
+    read = profiled(Computes(way), torch.rand(60, 40), tmp_path).only_read
+
+    assert [line.rpartition(" ")[2] for line in read] == [way.__name__] * len(read)
+    assert read
+    assert all(0 < share < 1 for share in read.values())
+
+
+@pytest.mark.parametrize("way", [all_heads, every_head, as_target, kept, used_later, of_statistics, own_gradients])
+def test_results_that_training_uses_are_not_only_read(
+    way: Callable[[Computes, torch.Tensor], torch.Tensor], tmp_path: Path
+) -> None:
+    """They are used, or nothing reads them."""
+    assert profiled(Computes(way), torch.rand(60, 40), tmp_path).only_read == {}
+
+
+class OnFrozen(nn.Module):
+    """A trained head behind a frozen layer, with something between or beside."""
+
+    def __init__(self, way: Callable[[OnFrozen, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.frozen, self.head = nn.Linear(40, 40).requires_grad_(False), nn.Linear(40, 40)
+        self.norm, self.way = nn.BatchNorm1d(40).requires_grad_(False), way
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.way(self, x))
+
+
+def features(model: OnFrozen, x: torch.Tensor) -> torch.Tensor:
+    return model.frozen(x).relu()
+
+
+def with_dropout(model: OnFrozen, x: torch.Tensor) -> torch.Tensor:
+    """Each time it is something else."""
+    return model.frozen(torch.dropout(x, 0.1, True))
+
+
+def with_statistics(model: OnFrozen, x: torch.Tensor) -> torch.Tensor:
+    """What a batch has changes what stays."""
+    return model.frozen(model.norm(x))
+
+
+def as_teacher(model: OnFrozen, x: torch.Tensor) -> torch.Tensor:
+    """A layer that is trained runs without gradients."""
+    with torch.no_grad():
+        return model.head(x)
+
+
+def averaged(model: OnFrozen, x: torch.Tensor) -> torch.Tensor:
+    """Weights without gradients follow those that are trained."""
+    with torch.no_grad():
+        model.frozen.weight.lerp_(model.head.weight, 0.1)
+    return model.frozen(x)
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [(features, True), (with_dropout, False), (with_statistics, False), (as_teacher, False), (averaged, False)],
+)
+def test_what_comes_of_data_and_frozen_weights_is_told_with_its_line(
+    way: Callable[[OnFrozen, torch.Tensor], torch.Tensor], told: bool, tmp_path: Path
+) -> None:
+    """It is the same in each epoch."""
+    found = profiled(OnFrozen(way), torch.rand(60, 40), tmp_path).of_data
+
+    assert (sum(found.values()) > 0.1) == told
+    assert not told or [line.rpartition(" ")[2] for line in found] == [way.__name__]
+
+
 @pytest.mark.parametrize("layers", [nn.TransformerEncoderLayer(40, 4), nn.GRU(40, 40), nn.LSTM(40, 40, 2)])
 def test_layers_of_torch_use_nearly_all_that_they_compute(layers: nn.Module, tmp_path: Path) -> None:
     """What they return beside their output may have no use, and takes little."""

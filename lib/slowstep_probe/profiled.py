@@ -42,6 +42,8 @@ class Loop:
     steps; 0 with a device."""
     flops: float = 0.0
     """The floating-point operations of these products."""
+    where: str = ""
+    """The line that calls modules of which none needs what another one makes; empty if no such line is known."""
     without_gradients: float = 0.0
     """The seconds of all its turns where gradients are switched off, over all profiled steps; long operators, too."""
 
@@ -138,6 +140,10 @@ class ProfileRecord:
     unused: dict[str, float] = field(default_factory=dict)
     """The share of the forward pass, 0 to 1, at each line of the user's own, of operators whose results nothing uses.
     Looking at each call makes all of them longer, so seconds would not compare with those of the profile."""
+    only_read: dict[str, float] = field(default_factory=dict)
+    """The same share of operators whose results Python reads back (`item`, `tolist`), and nothing else uses."""
+    of_data: dict[str, float] = field(default_factory=dict)
+    """The same share of operators whose results come of the batch and of frozen weights alone."""
     called: dict[str, dict[str, float]] = field(default_factory=dict)
     """The user's own lines of each phase that call some operator most often, with its calls a step; empty where the
     calls were not looked at one by one, as on a device."""

@@ -107,12 +107,14 @@ def looped(profile: ProfileRecord, phase: str, rate: float | None) -> ProfileSha
 
 
 def line_of_loop(profile: ProfileRecord, phase: str) -> str:
-    """Return the line of a phase that runs its loop: the one that calls a whole model by turns, if one does.
+    """Return the line of a phase that runs its loop: that calls modules side by side, or a model by turns.
 
     Else it is the largest that calls operators about as often as the loop turns. Where no line is known to do so, it is
     the largest that takes no more than the loop does.
     """
     loop = profile.loops[phase]
+    if loop.where:
+        return loop.where
     if calling := next((one.where for one in profile.pass_loops if (one.phase, one.name) == (phase, loop.name)), ""):
         return calling
     if turning := _turning(profile, phase):
@@ -155,13 +157,13 @@ def memory_moves(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
 def computed_again(profile: ProfileRecord, phase: str) -> list[ProfileShare]:
     """Return the lines whose operators compute the same again in a pass, or go back through that, largest first."""
     of = {"forward": profile.again, "backward": profile.again_backward}
-    return _largest_first({line: seconds / profile.seconds for line, seconds in of[phase].items()})
+    return largest_first({line: seconds / profile.seconds for line, seconds in of[phase].items()})
 
 
 def unused_rows(profile: ProfileRecord, lines: Sequence[Unused], *phases: str) -> list[ProfileShare]:
     """Return lines with the share of the time that their unused rows take in some phases, largest first."""
     seconds = {one.where: sum(one.seconds.get(phase, 0.0) for phase in phases) for one in lines}
-    return _largest_first({line: taken / profile.seconds for line, taken in seconds.items() if taken > 0})
+    return largest_first({line: taken / profile.seconds for line, taken in seconds.items() if taken > 0})
 
 
 def share_used(lines: Sequence[Unused]) -> float:
@@ -169,12 +171,7 @@ def share_used(lines: Sequence[Unused]) -> float:
     return 1.0 - max(lines, key=lambda one: sum(one.seconds.values())).share
 
 
-def unused_results(profile: ProfileRecord, forward: float) -> list[ProfileShare]:
-    """Return the lines that compute what nothing uses, largest first. Forward passes take the share `forward`."""
-    return _largest_first({line: forward * part for line, part in profile.unused.items()})
-
-
-def _largest_first(shares: Mapping[str, float]) -> list[ProfileShare]:
+def largest_first(shares: Mapping[str, float]) -> list[ProfileShare]:
     """Return lines with their shares of the time, largest first."""
     return [ProfileShare(what=line, share=share) for line, share in sorted(shares.items(), key=lambda one: -one[1])]
 

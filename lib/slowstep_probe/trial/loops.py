@@ -76,6 +76,8 @@ class Repeated:
     """Its calls."""
     phase: str
     """The phase in which they are."""
+    where: str = ""
+    """The line that calls them, if none of them needs what another one makes (`side_by_side`); empty if not known."""
     products: Sequence[Product] = ()
     """The products among its calls, and within them, whose FLOPs are known; in order."""
 
@@ -129,6 +131,7 @@ def _forth(
     for one in repeated:
         if one.phase in found:
             found[one.phase].modules[one.name] += one.calls
+            found[one.phase].where = one.where or found[one.phase].where
     return found
 
 
@@ -140,6 +143,8 @@ class _Turns:
     """The calls of each operator, by name."""
     modules: Counter[str] = field(default_factory=Counter)
     """The calls of each module that is called again and again, by its class."""
+    where: str = ""
+    """The line that calls modules of which none needs what another one makes."""
     seconds: Counter[int] = field(default_factory=Counter)
     """What is lost."""
     without_gradients: Counter[int] = field(default_factory=Counter)
@@ -173,7 +178,7 @@ class _Turns:
         self, events: Sequence[Any], part: Callable[[Any], tuple[str, int]], busy: Sequence[tuple[float, float]]
     ) -> _Turns:
         """Return what going back through the nodes takes."""
-        back = _Turns(operators=self.operators, modules=self.modules)
+        back = _Turns(operators=self.operators, modules=self.modules, where=self.where)
         for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in self.nodes):
             step, flops = part(node)[1], self.nodes[node.sequence_nr]
             back.seconds[step] += 1e-6 * _undone(node) * _idle([node], busy)
@@ -186,7 +191,8 @@ class _Turns:
         name, calls = (self.modules or self.operators).most_common(1)[0]
         of = (self.seconds, self.products, self.flops, self.without_gradients)
         seconds, products, flops, without = (of_most_steps(one, steps) for one in of)
-        return Loop(name=name, calls=calls, seconds=seconds, products=products, flops=flops, without_gradients=without)
+        times = {"seconds": seconds, "products": products, "flops": flops, "without_gradients": without}
+        return Loop(name=name, calls=calls, where=self.where, **times)
 
 
 def _by_product(stretch: Sequence[Any], products: Sequence[Product]) -> Iterator[tuple[Product | None, Sequence[Any]]]:

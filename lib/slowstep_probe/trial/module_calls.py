@@ -4,18 +4,20 @@ Layers that share their weights are called up to 24 times in a forward pass, in 
 have one loss. A module that is called more often, and whose calls hold most of the time meanwhile, is in a loop over
 positions, samples or turns, whatever its calls consist of. A small module that a deep network shares holds little.
 Modules alike that are called by turns (experts, each for its tokens) are in one loop, if each is called more often than
-a model refines its answer (twelve times in RAFT). Modules alike that are all given the same tensor (the heads of many
-classes, the members of an ensemble) are in one loop, too, unless other layers are called between them.
+a model refines its answer (twelve times in RAFT). Modules alike of which none needs
+what another one makes (experts again, the heads of many classes, the members of an ensemble) are in one loop, too,
+unless other layers are called between them (`side_by_side`).
 """
 
 from __future__ import annotations
 
 import bisect
 import itertools
+import sys
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +28,8 @@ from slowstep_probe.own_time import time
 from slowstep_probe.probe.graphs import any_made
 from slowstep_probe.trial.call_flops import call_flops
 from slowstep_probe.trial.loops import Product, Repeated, time_within
+from slowstep_probe.trial.side_by_side import SIDE_BY_SIDE, Call, Kind, kind_of, runs
+from slowstep_probe.trial.stacks import place_of
 
 OFTEN = 50
 """The fewest calls of one module before a backward pass that are taken for a loop."""
@@ -41,30 +45,21 @@ UNUSUAL = 50
 have done something else for once. A gap that is longer than all calls together counts in any case."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call of a module, by this process's clock in ns."""
-
-    module: Any
-    phase: str
-    begin: int
-    end: int
-    flops: float
-    """The floating-point operations of its own weights; 0 where they are not known (`call_flops`)."""
-    given: int = 0
-    """The number of the tensor that it was given first; 0 where it was given none."""
-
-
 class ModuleCalls:
     """The calls of all modules that have weights, from now until `stop`. `phase` tells the phase of training.
 
-    On a device their FLOPs are not asked for.
+    Their FLOPs are not asked for on a device, and neither where they are timed by a clock of another kind, `now`.
     """
 
-    def __init__(self, phase: Callable[[], str], on_device: bool) -> None:
-        self._phase, self._on_device, self._calls = phase, on_device, list[Call]()
-        self._begun = defaultdict[int, list[int]](list)
-        self._weighted: dict[int, bool] = {}
+    def __init__(
+        self, phase: Callable[[], str], on_device: bool, now: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
+        self._phase, self._now, self._calls = phase, now, list[Call]()
+        self._timed = now is time.perf_counter_ns
+        self._with_flops = self._timed and not on_device
+        self._begun = defaultdict[int, list[tuple[int, str]]](list)
+        self._kinds: dict[int, Kind | None] = {}
+        """The kind of each module, by identity; None for one that has no weights."""
         self._given: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
         """Tensors that modules were given, each with its number, by identity."""
         self._numbers = itertools.count(1)
@@ -76,17 +71,19 @@ class ModuleCalls:
             ]
 
     def _entered(self, module: Any, _: Any) -> None:
-        if (key := id(module)) not in self._weighted:
-            self._weighted[key] = next(module.parameters(), None) is not None
-        if self._weighted[key]:
-            self._begun[key].append(time.perf_counter_ns())
+        if (key := id(module)) not in self._kinds:
+            self._kinds[key] = kind_of(module) if next(module.parameters(), None) is not None else None
+        if self._kinds[key]:
+            where = "" if self._timed else place_of(sys._getframe(1))[0]
+            self._begun[key].append((self._now(), where))
 
     def _left(self, module: Any, inputs: Any, output: Any) -> None:
         if begun := self._begun.get(id(module)):
-            ended = time.perf_counter_ns()
-            flops = 0.0 if self._on_device else call_flops(module, inputs, output)
+            ended = self._now()
+            flops = call_flops(module, inputs, output) if self._with_flops else 0.0
             given = self._number(inputs[0]) if inputs and isinstance(inputs[0], torch.Tensor) else 0
-            self._calls.append(Call(module, self._phase(), begun.pop(), ended, flops, given))
+            began, where = begun.pop()
+            self._calls.append(Call(module, self._kinds[id(module)], self._phase(), began, ended, flops, given, where))
 
     def _number(self, tensor: torch.Tensor) -> int:
         """Return the number of a tensor, from 1. Another one may have its identity once it is gone."""
@@ -95,11 +92,10 @@ class ModuleCalls:
             known = self._given[id(tensor)] = (weakref.ref(tensor), next(self._numbers))
         return known[1]
 
-    def _are_alone(self, together: Sequence[Sequence[Call]]) -> bool:
-        """Return whether no other module, which these are no part of and that is no part of them, is called between."""
-        own = {id(part) for calls in together for call in calls for part in call.module.modules()}
-        begin, end = min(calls[0].begin for calls in together), max(call.end for calls in together for call in calls)
-        return not any(begin < c.begin and c.end < end for c in self._calls if id(c.module) not in own)
+    @property
+    def calls(self) -> list[Call]:
+        """The calls that have ended, in this order."""
+        return self._calls
 
     def forget(self) -> None:
         """Forget the calls so far."""
@@ -112,40 +108,45 @@ class ModuleCalls:
         self._handles = []
 
     def repeated(
-        self, boundaries: Sequence[float], clock: float, apart: Sequence[tuple[float, float]] = ()
+        self,
+        boundaries: Sequence[float],
+        clock: float,
+        apart: Sequence[tuple[float, float]] = (),
+        side_by_side: Mapping[Kind, str] | None = None,
     ) -> list[Repeated]:
         """Return the stretches in which modules are called `OFTEN` times or more, in order; none overlaps another.
 
         `boundaries` are the moments, in order and in us, over which no loop goes: there a backward pass begins, or a
         step ends. `clock` is what has to be added to this process's clock to be at such a moment. Time in the spans
         `apart`, in order and in us, between two calls belongs to them: that of the backward passes of their results.
+        Of modules that are known to be called `side_by_side`, each kind with the line that calls it, fewer are enough.
         """
-        modules = {id(call.module): call.module for call in self._calls}
-        kinds = {key: _kind(module) for key, module in modules.items()}
-        side_by_side = _side_by_side(self._calls, kinds)
-        often = _called_often(self._by_stretch(boundaries, clock, kinds, side_by_side), kinds)
+        ends = [1e3 * (boundary - clock) for boundary in boundaries]
+        lines = {**dict.fromkeys(_given_the_same(self._calls), ""), **(side_by_side or {})}
+        abreast = [run for run in runs(self._calls, ends, lines) if len(run) >= SIDE_BY_SIDE]
+        of_them = {id(part) for run in abreast for call in run for part in call.module.modules()}
+        often = _called_often(self._by_stretch(ends))
         parts = {(*key[:2], id(part)) for key, calls in often.items() for part in list(calls[0].module.modules())[1:]}
-        of_one_tensor = set(map(hash, side_by_side))
-        same_given = {id(calls) for key, calls in often.items() if key[2] in of_one_tensor}
+        parts |= {key for key in often if key[2] in of_them}
         found = list[Repeated]()
         for together in _overlapping([calls for key, calls in often.items() if key not in parts]):
-            # what is done with each result is a part of the loop where all are given the same; layers between are none
-            if not any(id(calls) in same_given for calls in together):
-                found += _loop(together, clock, apart, MOSTLY)
-            elif self._are_alone(together):
-                found += _loop(together, clock, apart, 0.0)
+            found += _loop(together, clock, apart, MOSTLY)
+        # what is done with each result is a part of the loop here
+        found += [
+            replace(one, where=lines[run[0].kind])
+            for run in abreast
+            for one in _loop([run], clock, apart, 0.0)
+            if not any(other.begin < one.end and one.begin < other.end for other in found)
+        ]
+        found.sort(key=lambda one: one.begin)
         products = self._products(clock)
         return [_with_products(one, products) for one in found]
 
-    def _by_stretch(
-        self, boundaries: Sequence[float], clock: float, kinds: Mapping[int, Any], side_by_side: Collection[Any]
-    ) -> dict[Stretch, list[Call]]:
-        """Return the calls by stretch, phase and module. Modules that are called side by side count as one."""
+    def _by_stretch(self, ends: Sequence[float]) -> dict[Stretch, list[Call]]:
+        """Return the calls by stretch, phase and module. Stretches end at these moments of this process's clock."""
         called = defaultdict[Stretch, list[Call]](list)
         for call in self._calls:
-            moment, together = 1e-3 * call.end + clock, (call.given, kinds[id(call.module)])
-            as_one = hash(together) if together in side_by_side else id(call.module)
-            called[bisect.bisect(boundaries, moment), call.phase, as_one].append(call)
+            called[bisect.bisect(ends, call.end), call.phase, id(call.module)].append(call)
         return called
 
     def _products(self, clock: float) -> list[Product]:
@@ -159,13 +160,13 @@ Stretch = tuple[int, str, int]
 """The number of boundaries before some calls, their phase, and the identity of what is called."""
 
 
-def _called_often(called: Mapping[Stretch, list[Call]], kinds: Mapping[int, Any]) -> dict[Stretch, list[Call]]:
+def _called_often(called: Mapping[Stretch, list[Call]]) -> dict[Stretch, list[Call]]:
     """Return what is called often: one module, or several of a kind by turns, each a few times."""
-    kind_of = {key: (*key[:2], kinds[id(calls[0].module)]) for key, calls in called.items() if len(calls) >= OFTEN_EACH}
-    alike = Counter[tuple[int, str, object]]()
-    for key, kind in kind_of.items():
+    kinds = {key: (*key[:2], calls[0].kind) for key, calls in called.items() if len(calls) >= OFTEN_EACH}
+    alike = Counter[tuple[int, str, Kind]]()
+    for key, kind in kinds.items():
         alike[kind] += len(called[key])
-    by_turns = {key for key, kind in kind_of.items() if alike[kind] >= 2 * OFTEN}
+    by_turns = {key for key, kind in kinds.items() if alike[kind] >= 2 * OFTEN}
     return {key: calls for key, calls in called.items() if key in by_turns or len(calls) >= OFTEN}
 
 
@@ -180,16 +181,13 @@ def _overlapping(loops: Iterable[list[Call]]) -> list[list[list[Call]]]:
     return groups
 
 
-def _side_by_side(calls: Sequence[Call], kinds: Mapping[int, Any]) -> set[tuple[int, Any]]:
-    """Return the tensors, by number, that `OFTEN` modules alike and more are given, each with what these are.
-
-    `kinds` says that of each module, by identity.
-    """
-    modules = defaultdict[tuple[int, Any], set[int]](set)
+def _given_the_same(calls: Sequence[Call]) -> set[Kind]:
+    """Return the kinds of which `OFTEN` modules and more are given the same tensor."""
+    modules = defaultdict[tuple[int, Kind], set[int]](set)
     for call in calls:
         if call.given:
-            modules[call.given, kinds[id(call.module)]].add(id(call.module))
-    return {key for key, several in modules.items() if len(several) >= OFTEN}
+            modules[call.given, call.kind].add(id(call.module))
+    return {kind for (_, kind), several in modules.items() if len(several) >= OFTEN}
 
 
 def _with_products(one: Repeated, products: Sequence[Product]) -> Repeated:
@@ -216,7 +214,8 @@ def _loop(
         return []
     of_kind = defaultdict[Any, list[Call]](list)
     for calls in together:
-        of_kind[_kind(calls[0].module)] += calls
+        for call in calls:
+            of_kind[call.kind].append(call)
     most, named = max(of_kind.items(), key=lambda one: (len(one[1]), sum(call.end - call.begin for call in one[1])))
     return [
         Repeated(
@@ -227,8 +226,3 @@ def _loop(
             phase=together[0][0].phase,
         )
     ]
-
-
-def _kind(module: Any) -> tuple[type, tuple[Any, ...]]:
-    """Return what modules alike have in common: their class, and the sizes of their weights."""
-    return type(module), tuple(p.shape for p in module.parameters())

@@ -33,7 +33,9 @@ from slowstep_probe.looks import looking
 from slowstep_probe.own_time import time
 from slowstep_probe.patches import Patches
 from slowstep_probe.profiled import VALUES_COUNTED, VALUES_KNOWN
+from slowstep_probe.trial.module_calls import ModuleCalls
 from slowstep_probe.trial.operator_kinds import changed_in_place, kind_of, leaves, tensors
+from slowstep_probe.trial.side_by_side import Kind, side_by_side
 from slowstep_probe.trial.stacks import OwnLine, line_without, own_lines
 from slowstep_probe.trial.unused_results import Results
 from slowstep_probe.trial.unused_rows import UnusedRows
@@ -68,6 +70,8 @@ class OperatorCalls(TorchDispatchMode):
         self._taken = [{phase: Counter[str]() for phase in PASSES} for _ in range(VALUES_COUNTED)]
         self.results = Results()
         """What operators have made, and what uses it."""
+        self._modules: ModuleCalls | None = None
+        """The calls of modules, each between the numbers of two operators."""
         self._calls = Counter[tuple[str, OwnLine, str]]()
         """The calls of each operator outside of backward passes, by the phase, the line of the user's own, and its
         name."""
@@ -83,6 +87,7 @@ class OperatorCalls(TorchDispatchMode):
         self._begin_step()
         for name in READ_BY:
             self._patches.look(torch.Tensor, name, lambda _, tensor, *args, **kwargs: self._is_read(tensor))
+        self._modules = ModuleCalls(self._phase, on_device=False, now=lambda: self.results.number)
         self.__enter__()
 
     def _begin_step(self) -> None:
@@ -113,9 +118,15 @@ class OperatorCalls(TorchDispatchMode):
             self.looks = False
             self._patches.remove()
             self.results.end()
+            self._modules.stop()
             self._known, self._held = {}, {}
             if _get_current_dispatch_mode() is self:
                 self.__exit__(None, None, None)
+
+    def side_by_side(self) -> dict[Kind, str]:
+        """Return the kinds of modules that are called side by side, each with the line that calls them."""
+        flow = self.results.flow()
+        return side_by_side(self._modules.calls, flow) if self._modules and flow else {}
 
     def seconds(self, phase: str) -> dict[str, float]:
         """Return the seconds of a pass, a step, at each line of the user's own code: of the step that had the fewest.

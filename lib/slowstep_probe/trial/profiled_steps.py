@@ -100,6 +100,8 @@ class ProfiledSteps:
             ignored=self._of_all_steps(self.calls_of_operators.rows.ignored),
             tables=self._of_all_steps(self.calls_of_operators.rows.tables),
             unused=self.calls_of_operators.results.unused(),
+            of_data=self.calls_of_operators.results.of_data(),
+            only_read=self.calls_of_operators.results.only_read(),
             called=self.calls_of_operators.called(TOP),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
@@ -186,7 +188,8 @@ class ProfiledSteps:
         clock = _clock(ends, self.step_ends)
         backward = [(begin, end) for name, begin, end in stretches if name == "backward"]
         starts = [begin for begin, _ in backward]
-        calls = self.calls.repeated(sorted([*ends, *starts]), clock)
+        abreast = self.calls_of_operators.side_by_side()
+        calls = self.calls.repeated(sorted([*ends, *starts]), clock, side_by_side=abreast)
         return sorted([*calls, *self._passes_of_one_batch(ends, backward, calls, clock)], key=lambda one: one.begin)
 
     def _passes_of_one_batch(

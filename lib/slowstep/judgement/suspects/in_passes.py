@@ -37,6 +37,9 @@ Then the other pass is compared with it."""
 LOOP, MOVING, AGAIN = "a loop in Python", "moving numbers in memory", "computing the same again"
 """What suspects do."""
 
+SIDE_BY_SIDE = ", and none of its turns needs what another one makes, so one batched call could compute all of them"
+"""What is told of a loop that calls modules side by side."""
+
 WRITTEN_OUT = {
     ATTENTION: (
         "attention that is written out",
@@ -99,6 +102,7 @@ def _looping(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) 
     if loop is None or loop.share < least:
         return
     of, whole = profile.loops[phase].of, loop_without_gradients(profile, phase)
+    abreast = SIDE_BY_SIDE if profile.loops[phase].where else ""
     share, kept = from_profile(loop.share, facts.shares[phase], profile), ""
     if whole > share.upper:
         share = replace(share, upper=min(whole, facts.shares[phase].upper))
@@ -106,7 +110,7 @@ def _looping(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) 
     yield Suspect(
         phase=phase,
         share=share,
-        why="it goes back through a loop in Python" if of else f"a loop in Python runs there{kept}",
+        why="it goes back through a loop in Python" if of else f"a loop in Python runs there{abreast}{kept}",
         **largest([loop]),
         comparable=False,
         back_through=of,
