@@ -654,7 +654,7 @@ def test_support_whose_size_fresh_pairs_exclude_is_none(batch: Contrast) -> None
 
     assert (withdrawn.outcome, withdrawn.effect) == (Outcome.INCONCLUSIVE, low)
     assert "exclude that size" in withdrawn.reason
-    assert "did not confirm it (+11 %" in kept.doubt
+    assert "did not confirm it (+10 %" in kept.doubt
     assert replace(kept, doubt="") == void == first
 
 

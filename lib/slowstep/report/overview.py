@@ -314,7 +314,7 @@ class Overview:
 
     @property
     def _is_in_noise(self) -> bool:
-        """Whether noise is a reason that nothing is adopted: it stands in the answer then."""
+        """Return whether noise is a reason that nothing is adopted: it stands in the answer then."""
         if self.decided is None or self.decision.adopted or self.unmeasured:
             return False
         return (self.noise or 0.0) >= NOTHING_TOLD or any(map(in_noise, self.verdicts))
