@@ -187,11 +187,13 @@ def test_a_limit_far_beyond_the_changes_says_so_in_its_row(measured: Callable[..
     limit = replace(limit, verdict=replace(limit.verdict, meaning=Meaning.DIAGNOSTIC))
     far = replace(limit, verdict=replace(limit.verdict, effect=measured(1.5, optim="sgd").verdict.effect))
 
-    def said(*found: Measured) -> list[str]:
-        return [text for trace in intervals(found, 0.05).json["data"] for text in trace.get("text") or ()]
+    def drawn(*found: Measured) -> tuple[int, list[str]]:
+        traces = intervals(found, 0.05).json["data"]
+        points = sum(len(trace["x"]) for trace in traces if trace["mode"] == "markers")
+        return points, [text for trace in traces for text in trace.get("text") or ()]
 
-    assert said(change, limit) == []
-    assert said(change, far) == ["beyond this axis →"]
+    assert drawn(change, limit) == (2, [])
+    assert drawn(change, far) == (1, ["beyond this axis →"])
 
 
 def cells_of(chart: Chart) -> list[str]:

@@ -55,14 +55,15 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
     ordered = sorted(labelled, key=lambda one: one[1].effect.mean if one[1].effect else float("-inf"))
     names = [_row(name, v) for name, v in ordered]
     figure = go.Figure()
+    axis = _readable([v for _, v in ordered if v.effect], minimum_effect)
+    drawn = [(name, v) for name, v in ordered if v.effect and 100 * (v.effect.low - 1) <= axis[1]]
     for outcome in MARKERS:
-        _add_effects(figure, [(name, v) for name, v in ordered if v.outcome is outcome and v.effect], outcome)
+        _add_effects(figure, [(name, v) for name, v in drawn if v.outcome is outcome], outcome)
     without = [(name, v) for name, v in ordered if v.effect is None]  # the rows at the bottom
     of_effects = {"y0": len(without) - 0.5, "y1": len(names) - 0.3}  # no line runs through the words below
     for x, line in ((0, {"color": BLACK, "width": 1}), (100 * minimum_effect, {"color": GREEN, "dash": "dash"})):
         figure.add_shape(type="line", x0=x, x1=x, line={"width": 1} | line, **of_effects)
-    axis = _readable([v for _, v in ordered if v.effect], minimum_effect)
-    beyond = [(name, v) for name, v in ordered if v.effect and 100 * (v.effect.low - 1) > axis[1]]
+    beyond = [one for one in ordered if one[1].effect and one not in drawn]
     _add_words(figure, [(_row(name, v), f" {_unmeasured(v)}") for name, v in without], 0.0, "middle right")
     _add_words(figure, [(_row(name, v), "beyond this axis →") for name, v in beyond], axis[1], "middle left")
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3], showgrid=False)
