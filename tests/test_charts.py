@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 import pytest
 
 from simulated import around, block, contrast, facts, pairs, record
+from slowstep.factors import Meaning
 from slowstep.investigation.results import Measured
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import result_of
@@ -24,6 +25,7 @@ from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import throughput
 from slowstep.records import PHASES, Block, Operator, ProfileRecord, Status, TrialRecord
 from slowstep.report import Chart, arms, bounds, intervals, lost_time, matrix, operators, rank_times, remaining
+from slowstep.report.arm_charts import NOTHING_MEASURED
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.baseline_tables import NOTHING_LOST
 from slowstep.report.baseline_tables import facts as table_of_facts
@@ -167,8 +169,31 @@ def test_what_was_measured_again_is_not_called_confirmed(measured: Callable[...,
         assert "confirmed" not in str(chart.rows)
         assert "changes here" not in chart.description
     assert "in fresh pairs brings +19 %" in charts["supported"].description
-    assert "no change here was shown" in charts["refuted"].description
-    assert "gradient_checkpointing=false brings +2" in charts["inconclusive"].description  # nothing was withdrawn
+    for outcome in ("refuted", "inconclusive"):  # what fresh pairs did not confirm is no finding
+        assert charts[outcome].description == "No change here was shown to bring +5 % useful tokens/s or more."
+
+
+def test_changes_of_which_none_was_measured_are_a_sentence(measured: Callable[..., Measured]) -> None:
+    """No empty chart is drawn, and none in a unit that nobody measured."""
+    late = measured(0.2, optim="sgd")
+    late = replace(late, verdict=replace(late.verdict, effect=None, status=None), record=None)
+
+    assert repr(intervals([late], 0.05)) == NOTHING_MEASURED
+
+
+def test_a_limit_far_beyond_the_changes_says_so_in_its_row(measured: Callable[..., Measured]) -> None:
+    """The axis shows the changes; a limit near them is drawn, and one far away leaves no piece of an interval."""
+    change, limit = measured(0.2, optim="sgd"), measured(0.5, gradient_checkpointing=False)
+    limit = replace(limit, verdict=replace(limit.verdict, meaning=Meaning.DIAGNOSTIC))
+    far = replace(limit, verdict=replace(limit.verdict, effect=measured(1.5, optim="sgd").verdict.effect))
+
+    def drawn(*found: Measured) -> tuple[int, list[str]]:
+        traces = intervals(found, 0.05).json["data"]
+        points = sum(len(trace["x"]) for trace in traces if trace["mode"] == "markers")
+        return points, [text for trace in traces for text in trace.get("text") or ()]
+
+    assert drawn(change, limit) == (2, [])
+    assert drawn(change, far) == (1, ["beyond this axis →"])
 
 
 def cells_of(chart: Chart) -> list[str]:
@@ -209,6 +234,7 @@ def test_a_bound_below_nothing_has_no_bar(measured: Callable[..., Measured]) -> 
     ]
 
     assert drawn == [(0.0, "-10 %")]
+    assert bounds([verdict], 0.05).description == "0 of 1 changes with a bound could bring +5 % or more."
 
 
 @pytest.mark.parametrize("colour", PHASE_COLOURS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,32 @@ def test_every_chart_can_be_read_without_seeing_it(name, visit, report_of):
 
     assert page.locator(".chart[role=img][aria-label]").count() == ALL[name]
     assert page.locator("figure details table tbody tr").count() >= ALL[name]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_chart_says_above_itself_what_it_shows(name, visit, report_of):
+    """Whoever sees the picture alone reads its finding first."""
+    page = visit(report_of(name)).page
+    above = "f => f.querySelector('figcaption').getBoundingClientRect().bottom"
+    chart = "f => f.querySelector('.chart').getBoundingClientRect().top"
+    captions, charts = (
+        page.evaluate(f"[...document.querySelectorAll('figure')].map({place})") for place in (above, chart)
+    )
+
+    assert len(captions) == ALL[name]
+    assert all(caption <= top for caption, top in zip(captions, charts, strict=True))
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("visit", [1280], ids=["desktop"], indirect=True)
+def test_no_label_of_a_row_lies_over_the_next(name, visit, report_of):
+    """A label may have several lines: a change, that it is a limit, its effect."""
+    labels = "[...f.querySelectorAll('.plot .ytick text')].map(e => e.getBoundingClientRect())"
+    ends = f"[...document.querySelectorAll('figure')].map(f => {labels}.map(b => [b.top, b.bottom]))"
+
+    for rows in visit(report_of(name)).page.evaluate(ends):
+        rows.sort()
+        assert all(lower >= upper - 1 for (_, upper), (lower, _) in pairwise(rows))
 
 
 @pytest.mark.parametrize("name", [n for n in CHARTS if n != "00_baseline"])

@@ -124,7 +124,7 @@ def test_text_stays_text_in_markdown(text: str, around: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "+73 % [+48, +101] throughput with the changes below",
+        "With all changes below together, throughput changes by +73 % [+48, +101]",
         "1.8 h [1.5, 2.1] in place of 2.6 h, and costs 1.78 [1.50, 2.11] USD. Wow! So",
         "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0 (+7.8 % [+1.5, +14])",
         "-5 % of R & D",

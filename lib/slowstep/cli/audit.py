@@ -13,7 +13,7 @@ import yaml
 from slowstep.audit import audit as audit_figures
 from slowstep.audit.audit import read_runs
 from slowstep.audit.model_sizes import Sizing
-from slowstep.audit.terminal_lines import claim_lines, finding_lines
+from slowstep.audit.terminal_lines import claim_lines, finding_lines, headline
 from slowstep.audit.unreadable_files import without_refused_files
 from slowstep.cli.load_and_check import placed
 from slowstep.cli.progress import Terminal
@@ -75,6 +75,8 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
         from slowstep.measure.local import model_sizes
 
         found = audit_figures(loaded.settings, sizing.found_out(model_sizes))
+    if not found.claims:
+        say_lines(headline(found))
     late = [c for c in found.claims if c.claim not in [e.claim for e in early]]
     for line in [*(claim_lines(found, late) if late or not found.claims else []), *finding_lines(found)]:
         say_lines(line)

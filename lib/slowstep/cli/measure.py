@@ -156,4 +156,4 @@ def _say_verdicts(title: str, verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         node = f" (measured on node {verdict.node})" if verdict.node else ""
         mark, outcome = sign(verdict).split(" ", 1)
-        say(f"  {mark} {verdict.title_in_list}: {outcome}, {effect(verdict.effect)}; {verdict.reason}{node}")
+        say(f"  {mark} {verdict.title_in_list}: {outcome}, {effect(verdict.effect)}; {verdict.because}{node}")

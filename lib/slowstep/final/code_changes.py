@@ -114,7 +114,7 @@ def _not_taken(choice: Choice, command: Command) -> list[str]:
         v = one.verdict
         said = f"{_named(v)}: {effect(v.effect)}, class {v.meaning}. Not taken: {refusal(one)}."
         parts.append("\n".join([said, "", *_lines(tested[v.name], command)]))
-    return ["## Shown to bring something, and not taken", *parts] if parts else []
+    return ["## Supported, and not taken", *parts] if parts else []
 
 
 def _named(v: Verdict) -> str:

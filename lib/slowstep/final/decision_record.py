@@ -11,7 +11,7 @@ from slowstep.final.decision import decision_of
 from slowstep.final.script import why_not
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.report.chart import Table
 from slowstep.report.prose import unconfirmed
 from slowstep.report.summary import refusal
@@ -98,7 +98,8 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
     else:
         more = next((c.headline for c in lost if c.headline), "")
         nothing = f"Change {'no setting' if more else 'nothing'}"
-        said = f"{nothing}: nothing that may be acted on was shown to pay."
+        yet = " yet" * any(m.verdict.outcome is Outcome.INCONCLUSIVE for m in choice.tested)
+        said = f"{nothing}{yet}: nothing that may be acted on was shown to pay."
         said = f"{nothing} yet. {unconfirmed(verdict)}" if verdict else said
         lines = []
     paragraph = f"{said} {escape(more)}".rstrip()

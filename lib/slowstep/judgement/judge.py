@@ -22,7 +22,7 @@ from slowstep.judgement.throughput import sides, works
 from slowstep.judgement.timeline import timeline
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES, Block, ComparisonRecord, Status, TrialRecord
-from slowstep.text.numbers import MOST, percent, told_apart
+from slowstep.text.numbers import MOST, asked, percent, told_apart
 from slowstep_probe.changing.intervention import KEYWORDS
 
 LOSSES_BY_CHANCE = (
@@ -173,7 +173,7 @@ def _uninformative(verdict: Verdict, reason: str) -> Verdict:
 def _outcome_of(result: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     """Return what the interval says of a change that has to reach the minimum effect, and why."""
     effect, least = result.effect, 1 + minimum
-    reached, gains = f"the minimum effect of {percent(least)}", "the whole interval lies above zero"
+    reached, gains = f"the minimum effect of {asked(minimum)}", "the whole interval lies above zero"
     gains += _exact_end("from", effect.low, 1.0)
     if effect.high < least:
         smaller = "; there is a gain, and it is smaller" if effect.low > 1 else ""

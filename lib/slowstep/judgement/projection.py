@@ -88,8 +88,8 @@ def unknown(settings: Settings, noise: ComparisonRecord) -> str:
     if len(noise.pairs) < FEWEST_PAIRS:
         return f"the run was compared with itself in fewer than {FEWEST_PAIRS} pairs"
     if not settings.job.epochs:
-        given = " (give them by --set job.epochs=… job.samples=… before --)" if settings.command else ""
-        return f"job.epochs and job.samples do not say how large it is{given}"
+        given = "--set job.epochs=… job.samples=… before --" if settings.command else "job.epochs, job.samples"
+        return f"its size is not given ({given})"
     if not settings.job.samples and not samples_of_epoch(noise):
         return "job.samples does not say how large an epoch is"
     return unlike_first(settings.run) if settings.job.epochs > 1 else ""

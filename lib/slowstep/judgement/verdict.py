@@ -13,7 +13,7 @@ from slowstep.judgement.comparison import Reading
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Residuals
 from slowstep.records import Status
-from slowstep.text.numbers import percent, spanned
+from slowstep.text.numbers import asked, spanned
 from slowstep.text.shown import Shown
 
 
@@ -66,6 +66,8 @@ class Verdict(Shown):
     loss_change: float | None = None
     """Relative change of the loss over the first samples; None where they differ or losses cancel."""
     warnings: list[str] = field(default_factory=list)
+    doubt: str = ""
+    """Why support is doubted all the same, as a clause; empty if it is not."""
     lines: list[str] = field(default_factory=list)
     """The change in the words of a command's own code, with its places once it was made; empty for described runs."""
     replaces: list[str] = field(default_factory=list)
@@ -102,8 +104,8 @@ class Verdict(Shown):
     def condition(self) -> str:
         """Return the settings held constant in both arms and what else was asked for, in words; empty for most."""
         held = [f"both arms with {show_all(self.held_constant)}"] if self.held_constant else []
-        asked = [f"counts from {percent(1 + self.least)} on"] if self.least else []
-        return f"({'; '.join(held + asked)})" if held or asked else ""
+        least = [f"counts from {asked(self.least)} on"] if self.least else []
+        return f"({'; '.join(held + least)})" if held or least else ""
 
     @property
     def title_in_full(self) -> str:
@@ -119,6 +121,12 @@ class Verdict(Shown):
     def title_in_list(self) -> str:
         """Return the verdict's name with its condition for a list of changes, in which a limit is called one."""
         return f"{self.title_in_full} {self.as_limit}".rstrip()
+
+    @property
+    def because(self) -> str:
+        """Return why this outcome, with the doubt of it and what to mind."""
+        reason = "; ".join(filter(None, (self.reason, self.doubt)))
+        return f"{reason}. Mind: {'; '.join(self.warnings)}" if self.warnings else reason
 
     @property
     def leaves(self) -> Residuals:

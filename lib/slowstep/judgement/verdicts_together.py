@@ -36,7 +36,7 @@ def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[
 
     Support that fresh pairs refute is refuted, and support that they do not confirm while they exclude its size is
     undecided: the change that looks best of many often owes that to noise (the winner's curse). Such a verdict is that
-    of the fresh pairs alone, which chose nothing.
+    of the fresh pairs alone, which chose nothing. Where they decide nothing, support stays with its doubt.
     """
     later = {v.name: v for v in again if v.effect is not None}
     found = []
@@ -47,6 +47,8 @@ def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[
             reason = f"supported by the pairs that found it ({span(v.effect)}), and {against}"
             outcome = Outcome.REFUTED if against == REFUTED_AGAIN else Outcome.INCONCLUSIVE
             found.append(replace(fresh, least=v.least, bound=v.bound, outcome=outcome, reason=reason))
+        elif fresh and v.outcome is Outcome.SUPPORTED and fresh.outcome is Outcome.INCONCLUSIVE and fresh.tells:
+            found.append(replace(v, doubt=f"fresh pairs did not confirm it ({span(fresh.effect)})"))
         else:
             found.append(v)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
@@ -12,12 +13,11 @@ from slowstep.factors.factor import show
 from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.throughput import unit
 from slowstep.judgement.verdict import Outcome, Verdict
-from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.records import Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart, Table, add_bars
 from slowstep.report.tables import NO_COMBINATION
 from slowstep.settings import Settings
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import asked
 from slowstep.wording.words import NOT_REACHED, effect, rate, sign, size
 
 MARKERS = {
@@ -27,15 +27,22 @@ MARKERS = {
     Outcome.NOT_TESTABLE: (BLACK, "line-ns-open"),
 }
 
+LINE = 17
+"""The height of a label's line, in pixels."""
+
 LONG = 36
-"""The most characters of a label's line, if it can be divided between two changes."""
+"""The most characters of a label's line, if it can be divided between two changes or two words."""
+
+NOTHING_MEASURED = "No change was measured here; the table of the changes says why."
 
 BETWEEN = re.compile(r"(?:(?<=;) | (?=\+ ))(?![^(]*\))")
 """What stands between two changes that one arm makes."""
 
 
-def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
+def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart | Table:
     """Draw every arm's effect with its interval, in the judged unit. Arms without a measurement keep their row."""
+    if not any(m.verdict.effect for m in measured):
+        return Table([], empty=NOTHING_MEASURED)
     judged = unit([block for m in measured if m.record for block in m.record.blocks])
     return effects([(_label(m), m.verdict) for m in measured], minimum_effect, judged)
 
@@ -48,23 +55,28 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
     ordered = sorted(labelled, key=lambda one: one[1].effect.mean if one[1].effect else float("-inf"))
     names = [_row(name, v) for name, v in ordered]
     figure = go.Figure()
+    axis = _readable([v for _, v in ordered if v.effect], minimum_effect)
+    drawn = [(name, v) for name, v in ordered if v.effect and 100 * (v.effect.low - 1) <= axis[1]]
     for outcome in MARKERS:
-        _add_effects(figure, [(name, v) for name, v in ordered if v.outcome is outcome and v.effect], outcome)
+        _add_effects(figure, [(name, v) for name, v in drawn if v.outcome is outcome], outcome)
     without = [(name, v) for name, v in ordered if v.effect is None]  # the rows at the bottom
     of_effects = {"y0": len(without) - 0.5, "y1": len(names) - 0.3}  # no line runs through the words below
     for x, line in ((0, {"color": BLACK, "width": 1}), (100 * minimum_effect, {"color": GREEN, "dash": "dash"})):
         figure.add_shape(type="line", x0=x, x1=x, line={"width": 1} | line, **of_effects)
-    figure.update_xaxes(range=_readable([v for _, v in ordered if v.effect], minimum_effect))
-    _add_unmeasured(figure, without)
-    figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
-    figure.update_xaxes(title=f"change of {judged}, % (dashed: {percent(1 + minimum_effect)})")
+    beyond = [one for one in ordered if one[1].effect and one not in drawn]
+    _add_words(figure, [(_row(name, v), f" {_unmeasured(v)}") for name, v in without], 0.0, "middle right")
+    _add_words(figure, [(_row(name, v), "beyond this axis →") for name, v in beyond], axis[1], "middle left")
+    figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3], showgrid=False)
+    figure.update_xaxes(title=f"change of {judged}, % (dashed: {asked(minimum_effect)})", range=axis)
     rows = [
         {"arm": name.replace("<br>", " "), "effect [interval]": effect(v.effect), "verdict": sign(v)}
         for name, v in reversed(ordered)
     ]
     figure.update_layout(showlegend=True)
     told = _last_words(labelled)
-    return Chart(figure, _finding([one for one in ordered if one in told], judged), rows, 150 + 34 * max(len(names), 2))
+    finding = _finding([one for one in ordered if one in told], judged, minimum_effect)
+    lines = max((name.count("<br>") + 1 for name in names), default=1)
+    return Chart(figure, finding, rows, 150 + max(34, LINE * lines + 8) * max(len(names), 2))
 
 
 def _add_effects(figure: go.Figure, shown: Sequence[tuple[str, Verdict]], outcome: Outcome) -> None:
@@ -90,39 +102,33 @@ def _add_effects(figure: go.Figure, shown: Sequence[tuple[str, Verdict]], outcom
     )
 
 
-def _add_unmeasured(figure: go.Figure, without: Sequence[tuple[str, Verdict]]) -> None:
-    """Add the reasons of verdicts that have no effect, in their rows."""
+def _add_words(figure: go.Figure, rows: Sequence[tuple[str, str]], at: float, position: str) -> None:
+    """Add words to rows in which no effect can be drawn."""
     figure.add_scatter(
-        x=[0] * len(without),
-        y=[_row(name, v) for name, v in without],
-        text=[f" {_unmeasured(v)}" for _, v in without],
+        x=[at] * len(rows),
+        y=[name for name, _ in rows],
+        text=[words for _, words in rows],
         mode="text",
-        textposition="middle right",
+        textposition=position,
         showlegend=False,
         hoverinfo="skip",
     )
 
 
 def _last_words(labelled: Sequence[tuple[str, Verdict]]) -> list[tuple[str, Verdict]]:
-    """Return one verdict of each change: that of fresh pairs, if these tell anything, or say something against it."""
-    found: dict[tuple[str, str], tuple[str, Verdict]] = {}
-    for name, v in labelled:
-        key = (v.name, v.condition)
-        first = found[key][1] if key in found else None
-        if not (first and v.outcome is Outcome.INCONCLUSIVE and reconsidered([first], [v]) == [first]):
-            found[key] = (name, v)
-    return list(found.values())
+    """Return one verdict of each change: the last one, which is that of fresh pairs where there are any."""
+    return list({(v.name, v.condition): (name, v) for name, v in labelled}.values())
 
 
-def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str) -> str:
+def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str, minimum_effect: float) -> str:
     """Return what a figure of effects shows, as a sentence that can be heard in its place."""
     supported = [(name, v) for name, v in reversed(ordered) if v.outcome is Outcome.SUPPORTED and v.effect]
     told = [(name, v) for name, v in supported if v.meaning is not Meaning.DIAGNOSTIC]
     if not told:
-        return f"Effects on {judged}: no change here was shown to bring as much as was asked for."
+        return f"No change here was shown to bring {asked(minimum_effect)} {judged} or more."
     name, v = told[0]
-    others = f", the most of {len(told)} changes that were shown to bring something" if len(told) > 1 else ""
-    return f"Effects on {judged}: {name.replace('<br>', ' ')} brings {effect(v.effect)}{others}."
+    others = f", the largest of {len(told)} gains that were shown" if len(told) > 1 else ""
+    return f"{name.replace('<br>', ' ')} brings {effect(v.effect)} {judged}{others}."
 
 
 def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, baseline: Baseline) -> Chart | Table:
@@ -156,9 +162,11 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
         for i, y in enumerate(ys)
         for j, x in enumerate(xs)
     ]
+    best = max((m for m in measured if m.verdict.effect), key=lambda m: m.verdict.gain, default=None)
+    shown = f"{best.verdict.name} shows the largest effect: {effect(best.verdict.effect)}" if best else "No effect"
     return Chart(
         figure,
-        f"{rows_factor} by {columns_factor}: {judged}, and their change against the baseline.",
+        f"{shown} {judged}.",
         table,
         max(280, 120 + 80 * len(ys)),
     )
@@ -203,10 +211,12 @@ def _judged(baseline: Baseline) -> tuple[float, str]:
     return found.samples_per_second if name == "samples/s" else found.useful_tokens_per_second, name
 
 
-def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
+def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart | Table:
     """Draw the peak memory of every arm in GiB: the device's (allocated, reserved, in use), or else the host's."""
     trials = [("baseline", baseline.record.baseline)]
     trials += [(m.verdict.name, m.record.treatment) for m in measured if m.record]
+    if len(trials) == 1:
+        return Table([], empty=f"The peak of the baseline's memory is {size(trials[0][1].memory.peak)}.")
     kinds = {"allocated": "o", "reserved": "/", "device": ".", "host": ""}
     figure, colours = go.Figure(), {"allocated": BLUE, "reserved": SKY, "device": ORANGE, "host": GREY}
     names = [name for name, _ in reversed(trials)]
@@ -223,7 +233,10 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
     rows = [
         {"arm": name, **{k: size(getattr(t.memory, k)) for k in kinds}, "ended": str(t.status)} for name, t in trials
     ]
-    return Chart(figure, "Peak memory of every arm.", rows, 120 + 30 * len(names) * (3 if on_device else 1))
+    own, (most, largest) = trials[0][1], max(trials, key=lambda one: one[1].memory.peak or 0)
+    beside = f"; the baseline's is {size(own.memory.peak)}" if largest is not own else ""
+    said = f"The peak of memory is largest with {most}: {size(largest.memory.peak)}{beside}."
+    return Chart(figure, said, rows, 120 + 30 * len(names) * (3 if on_device else 1))
 
 
 def _label(m: Measured) -> str:
@@ -231,24 +244,27 @@ def _label(m: Measured) -> str:
 
     Arms that the final choice measured in fresh pairs are marked.
     """
-    name = "<br>".join(filter(None, (m.verdict.name, m.verdict.as_limit, m.verdict.condition)))
+    name = "<br>".join(filter(None, (m.verdict.shown, m.verdict.as_limit, m.verdict.condition)))
     return f"{name}, in fresh pairs" if m.family == "final" else name
 
 
 def _row(name: str, v: Verdict) -> str:
-    """Return the label of a row: the arm, and its effect where there is one. Two changes have a line each."""
+    """Return the label of a row: the arm, and its effect where there is one. Two changes begin a line each."""
     changes = BETWEEN.split(name) if len(name) > LONG else [name]
-    lines = changes if len(changes) == 2 else [name]
+    divided = changes if len(changes) == 2 else [name]
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    lines = [line for part in "<br>".join(divided).split("<br>") for line in textwrap.wrap(part, LONG, **whole)]
     return "<br>".join([*lines, effect(v.effect)] if v.effect else lines)
 
 
 def _readable(verdicts: Sequence[Verdict], minimum_effect: float) -> list[float]:
     """Return an axis range, in %, that shows the effects of changes to train with and the minimum effect.
 
-    An interval far beyond them, and that of a limit, is cut off; its row has the figures.
+    An interval far beyond them is cut off, and a limit far beyond them lies outside; their rows have the figures.
     """
-    effects = [v.effect for v in verdicts if v.meaning is not Meaning.DIAGNOSTIC] or [v.effect for v in verdicts]
-    widest = 3 * max([abs(e.ratio - 1) for e in effects] + [0.1])
+    changes = [v.effect for v in verdicts if v.meaning is not Meaning.DIAGNOSTIC] or [v.effect for v in verdicts]
+    widest = 3 * max([abs(e.ratio - 1) for e in changes] + [0.1])
+    effects = [e for v in verdicts if (e := v.effect) in changes or abs(e.ratio - 1) <= widest]
     low = min([max(e.low - 1, -widest) for e in effects] + [0.0])
     high = max([min(e.high - 1, widest) for e in effects] + [0.1, minimum_effect])
     margin = 0.06 * (high - low)

@@ -26,8 +26,9 @@ from slowstep.report.chart import (
     add_bars,
     text_on,
 )
-from slowstep.text.numbers import percent, percentage
+from slowstep.text.numbers import asked, percent, percentage
 from slowstep.text.phases import PHASE_NAMES
+from slowstep.text.sentences import capitalised
 from slowstep.wording.words import duration, share, share_span
 
 PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, WINE, GREEN, PURPLE, VERMILION, BROWN, GREY)
@@ -67,9 +68,11 @@ def time_budget(baseline: Baseline) -> Chart:
     top = max(shown.values())
     figure.update_xaxes(title=f"share of the wall time of {whole}, %", range=[0, min(118 * top, 118)])
     total = sum(parts.values())
+    largest = max(parts, key=parts.get)
+    takes = f"{capitalised(largest)} takes {share(parts[largest])} of the wall time of {whole}"
     return Chart(
         figure,
-        f"Where the wall time of {whole} goes; the parts sum to {percentage(total)}.",
+        f"{takes}; the parts sum to {percentage(total)}.",
         rows,
         60 + 34 * len(shown),
     )
@@ -121,8 +124,7 @@ def step_times(baseline: Baseline) -> Chart:
         )
     figure.update_xaxes(title="measured step")
     figure.update_yaxes(title="ms", rangemode="tozero")
-    lie = "lies" if outliers == 1 else "lie"
-    return Chart(figure, f"Time of every measured step; {outliers} {lie} beyond twice the median.", rows, 340)
+    return Chart(figure, f"{outliers or 'No'} measured steps took more than twice the median.", rows, 340)
 
 
 def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
@@ -157,7 +159,10 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
         for v in verdicts
         if v.bound is None and v.outcome is not Outcome.NOT_TESTABLE
     ]
-    text = f"The most that each change could bring, before any trial; bars end at {BAR_END:.0f} %."
+    cut = f" Bars end at {BAR_END:.0f} %." if known and 100 * (known[-1].bound.ratio - 1) > BAR_END else ""
+    least = asked(minimum_effect)
+    worth = sum(v.bound.ratio - 1 >= minimum_effect for v in known)
+    text = f"{worth} of {len(known)} changes with a bound could bring {least} or more.{cut}"
     return Chart(figure, text, rows, 130 + 30 * max(len(known), 1))
 
 

@@ -63,6 +63,7 @@ def add_bars(figure: go.Figure, names: Iterable[str], values: Iterable[float | N
     beside = {"textposition": "outside", "cliponaxis": False} if "text" in more else {}
     x, y = list(values), list(names)
     figure.add_bar(x=x, y=y, orientation="h", hoverinfo="skip", marker_color=colour, **beside | more)
+    figure.update_yaxes(showgrid=False)
 
 
 class Chart:
@@ -74,7 +75,7 @@ class Chart:
             template="plotly_white",
             font={"family": "system-ui, sans-serif", "size": 13},
             margin={"l": 10, "r": 20, "t": 30, "b": 40},
-            legend={"orientation": "h", "y": 1, "yanchor": "bottom"},
+            legend={"orientation": "h", "y": 1, "yanchor": "bottom", "traceorder": "normal"},
             height=height,
             meta={"description": description, "columns": columns_of(self.rows), "rows": cells_of(self.rows)},
         )

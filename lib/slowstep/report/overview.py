@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slowstep.investigation.results import (
@@ -20,10 +20,10 @@ from slowstep.judgement.intervals import ONE_LAUNCH_MARGIN
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.report.actions import Action, actions, within
 from slowstep.text.numbers import MOST, in_minutes, percent, percentage, unsigned
-from slowstep.text.sentences import sentence
+from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.remaining import looked_at_again, remains
-from slowstep.wording.still_open import more_lost
+from slowstep.wording.still_open import in_noise, more_lost
 from slowstep.wording.words import change_of_job, effect, not_shown_beside, omits, size
 
 FEWER = 0.05
@@ -34,6 +34,9 @@ NOTHING_SHOWN = "No change that may be made here was shown and confirmed to be f
 
 NOTHING_TRIED = "No change was tried."
 """What is said there if no trial of a change was made."""
+
+GOES_ON = "no time was left; more minutes go on from here"
+"""What is said of hypotheses that the minutes did not reach."""
 
 SECOND_LAUNCH = f" (below {percentage(math.expm1(ONE_LAUNCH_MARGIN))}, two launches have to show it)"
 """What is said beside gains that one launch alone does not show (`intervals.ONE_LAUNCH_MARGIN`)."""
@@ -117,7 +120,7 @@ class Overview:
     def beside(self) -> str:
         """Return what has to stand beside the headline, in sentences: what it leaves open, and what else holds the run
         back. Empty if nothing does."""
-        return " ".join(filter(None, (self._said[1], self.course, *self.held_back)))
+        return " ".join(filter(None, (self._said[1], self._noise * self._is_in_noise, self.course, *self.held_back)))
 
     @property
     def _failing(self) -> str:
@@ -156,13 +159,14 @@ class Overview:
             return f"Nothing is decided yet: {self.undecided}.", ""
         if adopted and before and after:
             assumed = f", if {after.assumed}" if after.assumed else ""
-            whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput"
+            whole = f"{capitalised(self._with)} the job {change_of_job(before, after)}"
             beside = " ".join(filter(None, (omits(before), self._besides)))
-            return f"{whole}{self._with}{assumed}{self._fewer_tokens}.", beside
+            return f"{whole}: {span(adopted.effect)} throughput{assumed}{self._fewer_tokens}.", beside
         if adopted:
             why = f": {self.unprojected}" if self.unprojected else ""
             unknown = "" if self.course or self.fails else f"How long the whole job takes is not known{why}."
-            return f"{span(adopted.effect)} throughput{self._with}.", " ".join(filter(None, (self._besides, unknown)))
+            whole = f"{capitalised(self._with)} throughput changes by {span(adopted.effect)}."
+            return whole, " ".join(filter(None, (self._besides, unknown)))
         if self._failed_in_most:
             return "No change can be shown to be faster before the run trains to the end.", ""
         if self.causes and self.causes[0].headline:
@@ -175,12 +179,18 @@ class Overview:
         if self.causes:
             return self._nothing_shown, "The causes below say why."
         found = f"; {self.largest}" if self.largest else ""
-        return f"No cause was shown{found}.", self._undecided
+        yet = " yet" * bool(self.untried or self.of(Outcome.INCONCLUSIVE))
+        return f"No cause was shown{yet}{found}.", self._undecided
 
     @property
     def _nothing_shown(self) -> str:
-        """Return the sentence that no change is shown to be faster, or that none was tried."""
-        return NOTHING_SHOWN if self._compared else NOTHING_TRIED
+        """Return the sentence that no change is shown to be faster, or that none was tried, and for what no time was
+        left."""
+        return " ".join(filter(None, (NOTHING_SHOWN if self._compared else NOTHING_TRIED, self._unreached)))
+
+    @property
+    def _unreached(self) -> str:
+        return f"For {_hypotheses(len(self.untried))} {GOES_ON}." if self.untried else ""
 
     @property
     def _undecided(self) -> str:
@@ -188,10 +198,9 @@ class Overview:
         within = "so time that is lost within the passes could not be seen"
         unseen = f"The run was not profiled ({self.unprofiled}), {within}." if self.unprofiled else ""
         open_ones = self.of(Outcome.INCONCLUSIVE)
-        left = f"For {_hypotheses(len(self.untried))} no time was left." if self.untried else ""
         stay = "stays" if len(open_ones) == 1 else "stay"
         undecided = f"{len(open_ones)} of {_hypotheses(len(self.verdicts))} {stay} undecided." if open_ones else ""
-        return " ".join(filter(None, (unseen, undecided, left, self._untestable)))
+        return " ".join(filter(None, (unseen, undecided, self._unreached, self._untestable)))
 
     @property
     def _fewer_tokens(self) -> str:
@@ -214,11 +223,11 @@ class Overview:
 
     @property
     def _with(self) -> str:
-        """The change that is adopted, as the end of a sentence; for several, that they are listed below."""
+        """The change that is adopted, as the beginning of a sentence; for several, that they are listed below."""
         if not self.single:
-            return " with the changes below, all together"
+            return "with all changes below together,"
         shown = self.decision.adopted.shown
-        return f" {shown}" if shown.startswith("without ") else f" with {shown}"
+        return f"{shown}," if shown.startswith("without ") else f"with {shown},"
 
     @property
     def _besides(self) -> str:
@@ -234,7 +243,10 @@ class Overview:
     @cached_property
     def actions(self) -> list[Action]:
         """Return what to do, the largest gain first, and last what is adopted without having been shown by itself."""
-        return actions(self.decision.adopted, self.parts, self.now)
+        found = actions(self.decision.adopted, self.parts, self.now)
+        if len(found) == 1 and found[0].gain:  # fresh pairs, which did not pick the change, tell what it brings
+            return [replace(found[0], gain=span(self.decision.adopted.effect))]
+        return [replace(one, kind=f"by itself; {one.kind}") if one.gain else one for one in found]
 
     @cached_property
     def parts(self) -> list[Verdict]:
@@ -256,10 +268,9 @@ class Overview:
         pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
         looked = f" {said}" if (said := looked_at_again(self.decision.remaining)) else ""
         if self.single:
-            return (
-                f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since this "
-                f"change was not picked by these pairs.{looked}"
-            )
+            picked = self.parts[0].effect if self.parts else None
+            showed = f"; the pairs that picked the change showed {span(picked)}" if picked else ""
+            return f"Measured once more, by {pairs}{showed}.{looked}"
         apart = f" {said}" if (said := not_shown_beside(self.decision.unshown)) else ""
         return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add.{apart}{looked}"
 
@@ -275,8 +286,8 @@ class Overview:
         if before.peak is None or after.peak is None:
             return ""
         where = "the host" if after.reserved is None else "the device"
-        limit = f" of the {size(after.limit)} that a trial may take" if after.limit else ""
-        return f"The peak of memory on {where} is {size(after.peak)}{limit}, and {size(before.peak)} as it is."
+        limit = f"; a trial may take {size(after.limit)}" if after.limit else ""
+        return f"The peak of memory on {where} becomes {size(after.peak)} (now {size(before.peak)}{limit})."
 
     @cached_property
     def beyond(self) -> list[Refused]:
@@ -298,9 +309,21 @@ class Overview:
 
         The text is empty if nothing of that is known.
         """
-        beside = (*self.doubts, self.other_code)
+        noise = "" if self._is_in_noise else self._noise
+        return " ".join(filter(None, (noise, self.apart, *self.doubts, self.other_code)))
+
+    @property
+    def _is_in_noise(self) -> bool:
+        """Return whether noise is a reason that nothing is adopted: it stands in the answer then."""
+        if self.decided is None or self.decision.adopted or self.unmeasured:
+            return False
+        return (self.noise or 0.0) >= NOTHING_TOLD or any(map(in_noise, self.verdicts))
+
+    @property
+    def _noise(self) -> str:
+        """How small an effect this machine can show, in a sentence; empty if that is not known."""
         if self.noise is None or not math.isfinite(self.noise):
-            return " ".join(filter(None, beside))
+            return ""
         gain = unsigned(percent(min(self.noise, MOST)))
         told = (
             f"In this machine's noise a few pairs can show a gain of {gain} or more, and more pairs a smaller one"
@@ -311,7 +334,7 @@ class Overview:
                 f"The run differs so much from itself that a few pairs show no gain below {gain}: it was measured for "
                 "too short a time, or something else kept the machine busy."
             )
-        return " ".join(filter(None, (told, self.apart, *beside)))
+        return told
 
     @property
     def measured(self) -> str:

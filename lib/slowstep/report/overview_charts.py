@@ -79,19 +79,23 @@ def step(found: Overview) -> Chart | None:
     before, after = found.decision.step_before, found.decision.step_after
     if before and after:
         saved = 1 - sum(after.values()) / sum(before.values())
-        said = f"The same samples take {share(abs(saved))} {'less' if saved >= 0 else 'more'} time with the changes."
+        takes, took = sum(after.values()), sum(before.values())
+        said = (
+            f"With the changes the same samples take {duration(takes, took)} in place of {duration(took)}, "
+            f"{share(abs(saved))} {'less' if saved >= 0 else 'more'}."
+        )
         adopted = found.decision.adopted
         if adopted and adopted.effect and adopted.effect.median:  # a few very long steps count here, and not there
             said = (
                 f"{said[:-1]}, in all pairs together; the pair in the middle shows {span(adopted.effect)} throughput."
             )
         times = {name: {p: 1e3 * s for p, s in side.items()} for name, side in ((NOW, before), (AFTER, after))}
-        return _stacked(times, "milliseconds of a step, over the same samples", said, lambda ms: duration(ms / 1e3))
+        return _stacked(times, "milliseconds, for the samples of a step", said, lambda ms: duration(ms / 1e3))
     if not found.shares:
         return None
     said = f"{capitalised(_shares_in_words(found))}."
     percent = {NOW: {p: 100 * s for p, s in found.shares.items()}}
-    return _stacked(percent, "per cent of a step", said, lambda value: share(value / 100))
+    return _stacked(percent, "share of a step, %", said, lambda value: share(value / 100))
 
 
 def _shares_in_words(found: Overview) -> str:

@@ -16,7 +16,7 @@ from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Text
 from slowstep.settings.sections import TESTED
 from slowstep.text.markdown import escape
-from slowstep.text.numbers import percent, percentage
+from slowstep.text.numbers import asked, percent, percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes import Cause
@@ -196,7 +196,7 @@ def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
         told = f"its launches differ by {by}, more than intervals allow for, and no gain of that size is believed"
     return (
         f"Measured against itself it differs by {span(read)}: these {read.n} pairs could tell an effect of "
-        f"{percent(seen)} or more from chance, and the minimum effect asked for is {percent(1 + minimum_effect)}; "
+        f"{percent(seen)} or more from chance, and the minimum effect asked for is {asked(minimum_effect)}; "
         f"{told}."
     )
 
@@ -315,18 +315,18 @@ def _acts_in(v: Verdict, phase: str) -> bool:
 
 
 OPEN = (
-    (lambda v: v.run_failed, "the run itself failed while {} of the question was tested"),
-    (in_noise, "{} of the question stays open in this machine's noise"),
-    (says_nothing, "{} of the question stays open, since its pairs say nothing of the change"),
-    (lambda v: v.untried, "for {} of the question no time was left"),
-    (lambda v: v.outcome is Outcome.NOT_TESTABLE, "{} of the question could not be tested here"),
+    (lambda v: v.run_failed, "the run itself failed while {} of it was tested"),
+    (in_noise, "this machine's noise leaves {} of it open"),
+    (says_nothing, "{} of it stays open, since the pairs say nothing of the change"),
+    (lambda v: v.untried, "no time was left to test {} of it"),
+    (lambda v: v.outcome is Outcome.NOT_TESTABLE, "{} of it could not be tested here"),
 )
 """The states of a verdict that leave its question open, with what is said of them, the one to be told first first."""
 
 
 def _advice(verdict: Verdict) -> str:
-    change = ADVICE[verdict.meaning]
-    if verdict.meaning is Meaning.SEMANTICS:
+    change = sentence(verdict.doubt) if verdict.doubt else ADVICE[verdict.meaning]
+    if verdict.meaning is Meaning.SEMANTICS and not verdict.doubt:
         change = f"{change}: {verdict.changes}."
     return f"**{escape(verdict.shown)}** ({span(verdict.effect)}): {change}"
 

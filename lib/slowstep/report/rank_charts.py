@@ -32,10 +32,10 @@ def rank_times(baseline: Baseline) -> Chart | Table:
     figure = go.Figure()
     sides = {f"rank {rank}": {p: 100 * part for p, part in shares.items()} for rank, shares in ranks.items()}
     add_phases(figure, sides, NAMED, insidetextanchor="middle")
-    figure.update_xaxes(title="share of the wall time, %", range=[0, 100])
+    figure.update_xaxes(title="share of each rank's wall time, %", range=[0, 100])
     return Chart(
         figure,
-        f"Where the time of each rank goes. {_waiting(baseline)}{_unlike(baseline)}",
+        f"{_waiting(baseline)}{_unlike(baseline)}",
         _rows(baseline, ranks),
         110 + 40 * len(ranks),
     )
@@ -88,7 +88,8 @@ def _swapped(baseline: Baseline, measured: Sequence[Measured]) -> str:
     found = skew(baseline.facts.blocks, SEEN)
     record = next((m.record for m in measured if m.verdict.factor == "rank_data" and m.record), None)
     if found is None or record is None or not record.pairs:
-        why = "no rank was slow enough, no time was left, or it could not be trained so"
+        reason = next((m.verdict.reason for m in measured if m.verdict.factor == "rank_data"), "it was not asked for")
+        why = "no rank was slow enough" if found is None else reason
         return f"The parts of the data were not swapped among the ranks: {why}."
     told = moves_with_data(found, [pair.treatment for pair in record.pairs], SEEN)
     if told is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -79,8 +80,19 @@ def reported_speeds(audit: Audit) -> Chart:
     figure.add_vline(x=1, line={"color": BLACK, "width": 1})
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title=f"times as fast as {first}", rangemode="tozero")
-    description = f"Speed of each reported run over that of {first}, in steps, samples and tokens a second"
-    return Chart(figure, description, rows, height=140 + 34 * len(measured))
+    return Chart(figure, _fastest(rows), rows, height=140 + 34 * len(measured))
+
+
+def _fastest(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return which run is the fastest in each unit, as a sentence."""
+    best: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: -float([*row.values()][-1])):
+        best.setdefault(row["unit"], row["run"])
+    runs = set(best.values())
+    if len(runs) == 1:
+        return f"'{runs.pop()}' is the fastest run in every unit."
+    told = ", ".join(f"'{run}' by {unit}" for unit, run in best.items())
+    return f"The fastest run depends on the unit: {told}." if told else "No two runs can be compared."
 
 
 def reported_claims(audit: Audit) -> Table:

@@ -47,7 +47,8 @@ def write_summary(folder: Path, found: Overview) -> None:
 
 def as_markdown(found: Overview, picture: str = "") -> str:
     """Return the summary as Markdown, to be pasted into an issue. `picture` describes the drawing, if there is one."""
-    parts = [f"## {escape(found.name)}: why are the steps slow?", f"**{escape(found.headline)}**"]
+    asks = "why are the steps slow?" if found.trained else "do the figures bear out what was concluded?"
+    parts = [f"## {escape(found.name)}: {asks}", f"**{escape(found.headline)}**"]
     if found.beside:
         parts.append(escape(found.beside))
     if picture:
@@ -55,9 +56,7 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     if found.causes:
         parts.append(_numbered("Why it is slow", [escape(c.text) for c in found.causes]))
     if found.actions:
-        lines = [
-            f"{code(a.what)}: {f'**{a.gain}** by itself; ' if a.gain else ''}{escape(a.kind)}" for a in found.actions
-        ]
+        lines = [f"{code(a.what)}: {f'**{a.gain}**, ' if a.gain else ''}{escape(a.kind)}" for a in found.actions]
         parts.append(_numbered("What to do", lines))
     if found.confirmed:
         parts.append(f"{escape(found.confirmed)} {escape(found.memory)}".rstrip())
@@ -65,7 +64,7 @@ def as_markdown(found: Overview, picture: str = "") -> str:
         parts.append("\n".join(["**What is still lost**", "", *(f"- {escape(one)}" for one in found.remains)]))
     if found.beyond:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {refusal(r)}" for r in found.beyond]
-        parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))
+        parts.append("\n".join(["**Supported, and not adopted**", "", *lines]))
     counts = [f"{len(found.of(outcome))} {outcome}" for outcome in Outcome if found.of(outcome)]
     limits = sum(v.meaning is Meaning.DIAGNOSTIC for v in found.of(Outcome.SUPPORTED))
     counts[:1] = [f"{counts[0]} ({limits} of them a limit and no change)"] if limits else counts[:1]

@@ -51,15 +51,14 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     rows = []
     for v in verdicts:
         more = {"reading": str(v.reading or "")} if read else {}
-        because = f"{v.reason}. Mind: {'; '.join(v.warnings)}" if v.warnings else v.reason
-        rows.append(_row_of_hypothesis(v, rounded, because, more | {"class": str(v.meaning)}))
+        rows.append(_row_of_hypothesis(v, rounded, v.because, more | {"class": str(v.meaning)}))
     return Table(rows, empty=empty)
 
 
 def hypotheses(verdicts: Sequence[Verdict]) -> Table:
     """List each hypothesis in the short form, for files that are read as text."""
     rounded = _rounded(verdicts)
-    return Table([_row_of_hypothesis(v, rounded, v.reason, {}) for v in verdicts], empty=NOT_LISTED)
+    return Table([_row_of_hypothesis(v, rounded, v.because, {}) for v in verdicts], empty=NOT_LISTED)
 
 
 def _row_of_hypothesis(v: Verdict, rounded: bool, because: str, more: dict[str, str]) -> dict[str, str]:
@@ -189,7 +188,7 @@ def trials(measured: Sequence[Measured]) -> Table:
             for m in measured
             if m.record
         ],
-        empty="No trial was needed.",
+        empty="No change was trained.",
     )
 
 

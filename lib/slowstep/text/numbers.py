@@ -40,6 +40,11 @@ def percent(ratio: float) -> str:
     return f"{signed(ratio)} %"
 
 
+def asked(gain: float) -> str:
+    """Return a gain that was asked for, 0.05 for 5 %, with no more digits than it was given: "+5 %"."""
+    return f"{100 * gain:+,.4g} %"
+
+
 def unsigned(change: str) -> str:
     """Return a change in per cent for words that say its direction: "+20 % [+3, +41]" becomes "20 % [3, 41]"."""
     return change.replace("+", "")

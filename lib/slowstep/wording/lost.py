@@ -31,7 +31,7 @@ def lost_in(phase: str) -> str:
 
 def consists(suspect: Suspect) -> str:
     """Return what that time consists of, as a sentence; an empty text if that is not known."""
-    return f"It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
+    return f"It consists of {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
 
 
 def gain_without(suspect: Suspect) -> str:

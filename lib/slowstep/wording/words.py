@@ -201,7 +201,9 @@ def share_span(interval: Interval) -> str:
 
 def loss_change(value: float | None) -> str:
     """Return a relative change of the loss over the same samples as a percentage."""
-    return "not comparable" if value is None else f"{100 * round(value, 4) + 0.0:+.2f} %"  # never -0.00
+    if value is None:
+        return "not comparable"
+    return f"{100 * value:+.2f} %" if round(value, 4) else "below 0.01 %"
 
 
 def measured_again(verdict: Verdict) -> str:

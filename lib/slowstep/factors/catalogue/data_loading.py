@@ -100,7 +100,7 @@ FACTORS = (
         name="cached_batches",
         title="Cached-batch ceiling",
         hypothesis="The step waits for data: with batches ready in memory it would be faster.",
-        cause="Waiting for data",
+        cause="Preparing batches",
         meaning=Meaning.DIAGNOSTIC,
         changes="trains the same few batches again and again; shows the most that any data-loading change can bring",
         **section("dataset.cached_batches"),

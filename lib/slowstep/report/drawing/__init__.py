@@ -26,6 +26,6 @@ def svg(figure: Mapping[str, Any], description: str = "", width: int = WIDTH, na
 
 
 def svg_file(figure: Mapping[str, Any], description: str) -> str:
-    """Return a figure as a file by itself, which brings its ground and its colour of text."""
-    drawn = svg(figure, description)
+    """Return a figure as a file by itself, which brings its heading, its ground and its colour of text."""
+    drawn = Drawing(figure, WIDTH, description).element(description, "")
     return drawn.replace("<svg ", '<svg style="background: #ffffff; color: #1f2328" ', 1) + "\n"

@@ -20,10 +20,16 @@ BESIDE = 0.42
 """The most of the width that labels beside their rows take."""
 
 
-class Drawing:
-    """A figure that is being drawn, `width` units wide."""
+ANCHORS = {"right": "start", "left": "end"}
+"""The end of a text that stands at its point, by the side of the point on which plotly has the text."""
 
-    def __init__(self, figure: Trace, width: int):
+
+class Drawing:
+    """A figure that is being drawn, `width` units wide, below its `heading`."""
+
+    def __init__(self, figure: Trace, width: int, heading: str = ""):
+        self.heading = lines_of(wrapped(heading, width - 2 * SPACE)) if heading else []
+        self.head = LINE * len(self.heading)
         self.traces = [trace for trace in figure["data"] if trace.get("visible", True) is True]
         self.bars = [trace for trace in self.traces if trace["type"] == "bar"]
         self.layout, self.width = figure["layout"], width
@@ -38,9 +44,9 @@ class Drawing:
         labels = [line for name in self.labels.values() for line in lines_of(name)] or ["0000"]
         left = 2 * SPACE + (0 if self.above else min(BESIDE * width, max(map(text_width, labels))))
         upright = bool(title(self.layout, "yaxis")) and not names["y"]  # it stands above the axis, below the legend
-        top = SPACE + LINE * (len(self.legend) + (upright and bool(self.legend)))
+        top = self.head + SPACE + LINE * (len(self.legend) + (upright and bool(self.legend)))
         below = SPACE + LINE + (LINE if title(self.layout, "xaxis") else 0)
-        self.height = float(self.layout.get("height") or 320)
+        self.height = self.head + float(self.layout.get("height") or 320)
         row = max((len(lines_of(name)) for name in self.labels.values()), default=1) * LINE
         self.drop = row / 2 if self.above else 0.0
         if names["y"] and not names["x"]:
@@ -51,7 +57,8 @@ class Drawing:
         self.y = self._axis("y", names["y"], self.height - below, top)
 
     def element(self, description: str, attributes: str) -> str:
-        parts = [*self._grid(), *self._legend_parts(), *self._shapes()]
+        parts = [pieces.text(SPACE, SPACE + LINE * (i + 0.5), row, "start") for i, row in enumerate(self.heading)]
+        parts += [*self._grid(), *self._legend_parts(), *self._shapes()]
         parts += self._bars()
         for trace in self.traces:
             if trace["type"] == "scatter":
@@ -148,7 +155,7 @@ class Drawing:
 
     def _legend_parts(self) -> Iterable[str]:
         for i, traces in enumerate(self.legend):
-            x, y = 2.0 * SPACE, SPACE + LINE * (i + 0.5)
+            x, y = 2.0 * SPACE, self.head + SPACE + LINE * (i + 0.5)
             for trace in traces:
                 if trace["type"] == "bar":
                     yield pieces.box(x - 5, y - 5, 10, 10, _colour(trace, 0), _pattern(trace))
@@ -209,7 +216,7 @@ class Drawing:
                 if self.x.start <= at[0] <= self.x.end:
                     yield self._marker(*at, trace)
             if "text" in trace.get("mode", "") and i < len(texts):
-                anchor = "start" if "right" in trace.get("textposition", "") else "middle"
+                anchor = ANCHORS.get(trace.get("textposition", "").rpartition(" ")[2], "middle")
                 yield pieces.text(*at, str(texts[i]), anchor, colour=_text_colour(trace, i))
 
     def _ends(self, value: float, error: Trace, i: int) -> tuple[float, float, tuple[bool, bool]]:

@@ -11,7 +11,7 @@ from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.text.numbers import percent, unsigned
 from slowstep.text.phases import phase_named
-from slowstep.text.sentences import capitalised
+from slowstep.text.sentences import capitalised, sentence
 from slowstep.wording.causes.cause import MOST_SHOWN, Cause
 from slowstep.wording.words import effect, time_taken
 
@@ -45,6 +45,7 @@ def cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[S
 def costs(v: Verdict, suspects: Sequence[Suspect]) -> str:
     """Return what a supported change costs, with the place of that time, if it is one of the suspects'."""
     text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {_trial(v)} ({effect(v.effect)})."
+    text += f" {sentence(v.doubt)}" * bool(v.doubt)
     placed = next((s for s in suspects if s.at and eases(v, s)), None)
     if placed is None:
         return text
