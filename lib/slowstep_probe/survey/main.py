@@ -14,7 +14,7 @@ from slowstep_probe.own_time import time
 from slowstep_probe.plain import from_plain
 from slowstep_probe.processes.own_signals import keep_signals
 from slowstep_probe.processes.protection import Protection, protect, unprotected
-from slowstep_probe.processes.standard_input import close_standard_input
+from slowstep_probe.processes.standard_streams import close_standard_input
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import Program
 from slowstep_probe.ranks.rank import ENVIRONMENT, Group
