@@ -21,7 +21,7 @@ import yaml
 from simulated import around, pairs, record
 from simulated_measurer import SimulatedMeasurer, Truth
 from slowstep.cli.main import main
-from slowstep.command import given
+from slowstep.command import given_values
 from slowstep.command.own_files import changed_text, value_in
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
@@ -44,8 +44,8 @@ from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, SettingsError, load
 from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.convert import to_plain
-from slowstep_probe.changing.given import OptionValues, same
 from slowstep_probe.changing.intervention import given_key
+from slowstep_probe.changing.option_values import OptionValues, same
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.parsed_words import as_written
@@ -192,8 +192,8 @@ def test_a_described_run_has_no_options(tmp_path: Path) -> None:
 def test_the_new_command_names_the_changed_copies(tmp_path: Path, asked: Any) -> None:
     """What a launcher has before the program stays; the copy holds the value."""
     command = asked(["--batch", "8", "--config=config.yml"]).command
-    words = given.words(command, {"--batch": 16, "config.yml:sequence_len": 512}, tmp_path / "final")
-    arguments = given.arguments(command, {"--batch": 16, "config.yml:sequence_len": 512}, tmp_path / "final")
+    words = given_values.words(command, {"--batch": 16, "config.yml:sequence_len": 512}, tmp_path / "final")
+    arguments = given_values.arguments(command, {"--batch": 16, "config.yml:sequence_len": 512}, tmp_path / "final")
 
     assert words == [sys.executable, "train.py", "--batch", "16", f"--config={tmp_path / 'final' / 'config.yml'}"]
     assert arguments == words[1:]
@@ -221,7 +221,7 @@ def test_changed_copies_find_what_lies_beside_their_originals(links: bool, tmp_p
     copies = home / "outputs" / "copies"
     for _ in range(2):
         copies = copies / "again" if links else copies
-        _, main, more, base, other = map(Path, given.arguments(command, CHANGED, copies, links))
+        _, main, more, base, other = map(Path, given_values.arguments(command, CHANGED, copies, links))
 
         assert [path.read_text() for path in (main, more, base, other)] == ["lr: 2\n", "b: 5\n", "a: 7\n", "c: 9\n"]
         assert {path: path.read_text() for path in texts} == texts
@@ -230,7 +230,7 @@ def test_changed_copies_find_what_lies_beside_their_originals(links: bool, tmp_p
         assert not (copies / "outputs").exists()
     if links:
         with pytest.raises(FileExistsError):
-            given.arguments(command, CHANGED, copies, links)
+            given_values.arguments(command, CHANGED, copies, links)
 
 
 def test_one_value_of_an_option_that_takes_several_is_seen() -> None:

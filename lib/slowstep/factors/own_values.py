@@ -11,7 +11,7 @@ import os
 import re
 from typing import Any
 
-from slowstep.command import given
+from slowstep.command import given_values
 from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings import Settings, SettingsError
@@ -47,7 +47,7 @@ def _listed(settings: Settings) -> dict[str, OwnLevels]:
 
 def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
     """Return the factor of an option, `--lr`, or of a value in a file, `config.yml:model.depth`."""
-    file, key = given.split(name)
+    file, key = given_values.split(name)
     what = f"The value {key} of {file}" if file else f"The option {name}"
     return Factor(
         name=name,
@@ -67,7 +67,7 @@ def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
 
 def _values(name: str, levels: OwnLevels) -> list[Any]:
     """Return the levels. A text that is written like a number in a file counts as that number on every machine."""
-    file, _ = given.split(name)
+    file, _ = given_values.split(name)
     return [_number(value) if file and isinstance(value, str) else value for value in levels.levels]
 
 
@@ -103,7 +103,7 @@ def _own_value(settings: Settings, name: str) -> OwnValue:
     if settings.command is None:
         return OwnValue(problem="only a command has options and files of its own, and this file describes a run")
     try:
-        value = given.now(settings.command, name, settings.surveyed.options)
+        value = given_values.now(settings.command, name, settings.surveyed.options)
     except SettingsError:
         value = None
-    return OwnValue(value=value, problem=given.problem(settings.command, name))
+    return OwnValue(value=value, problem=given_values.problem(settings.command, name))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.command import given
+from slowstep.command import given_values
 from slowstep.factors import Meaning, in_code, is_undoing
 from slowstep.factors.factor import Factor, show
 from slowstep.final.choice import Choice, causes_of
@@ -62,7 +62,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
     values = _that_are_here(changed.given, command, lab.folder / "final" / COPIES) | options(choice)
     debug = set(debugging(command.env | command.early)) if changed.changes.get(KEY) is False else set()
     if kept or values or debug:
-        words = given.words(command, values, (lab.folder / "final").resolve() / COPIES)
+        words = given_values.words(command, values, (lab.folder / "final").resolve() / COPIES)
         shown, unset = without_variables(debug, words, command)
         before = f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
         parts += ["## The command", code(unset + before + shlex.join(hidden(shown)))]
@@ -71,8 +71,10 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, n
 
 def _that_are_here(values: Mapping[str, Any], command: Command, folder: Path) -> dict[str, Any]:
     """Return the values that the command is given by its options, or by a changed copy of a file that was written."""
-    files = {name: given.split(name)[0] for name in values}
-    return {n: v for n, v in values.items() if not files[n] or given.copy_of(command, files[n], folder).is_file()}
+    files = {name: given_values.split(name)[0] for name in values}
+    return {
+        n: v for n, v in values.items() if not files[n] or given_values.copy_of(command, files[n], folder).is_file()
+    }
 
 
 def _to_look_at(lost: Sequence[Cause], verdicts: Sequence[Verdict]) -> list[str]:
@@ -181,7 +183,7 @@ def _lines(measured: Measured, command: Command) -> Iterator[str]:
 
 def _given(factor: Factor, value: Any, before: Settings) -> str:
     """Return the line of an option of the command, or of a value in one of its files."""
-    file, key = given.split(factor.name)
+    file, key = given_values.split(factor.name)
     what = f"{key}: {show(value)}" if file else f"{key} {show(value)}"
     return f"- {code(file or 'the command')} {code(what)} (was {escape(show(factor.current(before.run)))})"
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.command.given import arguments, split
+from slowstep.command.given_values import arguments, split
 from slowstep.command.own_files import holds_secrets
 from slowstep.final.choice import Choice
 from slowstep.final.code_changes import changes_page, changes_record, edits

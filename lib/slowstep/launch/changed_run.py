@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slowstep.command.given import arguments, split
+from slowstep.command.given_values import arguments, split
 from slowstep.launch.early_variables import harmless
 from slowstep.launch.probe_entry import entry
 from slowstep.records.plain_files import read_plain

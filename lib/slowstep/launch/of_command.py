@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from slowstep.command.given import arguments
+from slowstep.command.given_values import arguments
 from slowstep.launch.environment import DRIVER_LEFT_ALONE, QUIET
 from slowstep.launch.warm_interpreter import (
     ALWAYS,
