@@ -44,8 +44,8 @@ from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, SettingsError, load
 from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.convert import to_plain
-from slowstep_probe.changing.given import OptionValues, same
 from slowstep_probe.changing.intervention import given_key
+from slowstep_probe.changing.option_values import OptionValues, same
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.parsed_words import as_written

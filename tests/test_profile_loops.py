@@ -16,6 +16,7 @@ from slowstep_probe.probe.clock import HostClock
 from slowstep_probe.profiled import Loop
 from slowstep_probe.trial import loops as loops_module
 from slowstep_probe.trial.call_flops import call_flops
+from slowstep_probe.trial.host_events import HostEvents
 from slowstep_probe.trial.loops import loops
 from slowstep_probe.trial.profiled_steps import ANNOTATION
 from slowstep_probe.trial.profiling import Profiling
@@ -334,7 +335,7 @@ def test_only_what_python_spends_on_a_loop_is_lost(
     events: list[Event], phase: str, busy: list[tuple[float, float]], micros: float | None
 ) -> None:
     """Python's own time and that of short calls, where no device computes meanwhile."""
-    found = loops(events, lambda _: (phase, 0), 1, busy)
+    found = loops(HostEvents(events, lambda _: (phase, 0), 1), busy)
 
     assert list(found) == [phase] * (micros is not None)
     assert micros is None or found[phase].seconds == pytest.approx(1e-6 * micros, rel=0.01)
@@ -346,7 +347,7 @@ def test_a_loop_is_timed_as_a_whole_where_gradients_are_switched_off(number: int
     events = [replace(e, sequence_nr=number) for e in called(100, 5000, 10)]
     once = replace(called(1, 5000, 10, "aten::sort")[0], time_range=Span(-6000, -1000))
 
-    found = loops([once, *events], lambda _: ("forward", 0), 1)
+    found = loops(HostEvents([once, *events], lambda _: ("forward", 0), 1))
 
     assert found["forward"].without_gradients == pytest.approx(1e-6 * micros)
 
@@ -373,7 +374,7 @@ def test_the_way_back_through_a_loop_is_lost_with_it() -> None:
     for node, name, lengths in ((back[1], "aten::mm", [45]), (back[3], "aten::mul", [15, 15])):
         for length in lengths:
             node.cpu_children.append(Event(name, Span(node.time_range.start, node.time_range.start + length), node))
-    found = loops([*forward, *back], forward_until(2000), 1)
+    found = loops(HostEvents([*forward, *back], forward_until(2000), 1))
 
     assert found["backward"].seconds == pytest.approx((50 + 5 + 50) * 1e-6)
     assert found["backward"].products == 0  # no module with known weights called what it goes back through
@@ -388,7 +389,7 @@ def test_the_way_back_goes_through_the_parts_of_operators() -> None:
         e.cpu_children.append(replace(e, name="aten::sigmoid", cpu_parent=e, sequence_nr=number, cpu_children=[]))
     parts = [part for e in forward for part in e.cpu_children]
     back = Event("autograd::engine::evaluate_function: SigmoidBackward0", Span(2000, 2010), None, 1, 42, 1)
-    found = loops([*forward, *parts, back], forward_until(2000), 1)
+    found = loops(HostEvents([*forward, *parts, back], forward_until(2000), 1))
 
     assert found["backward"].seconds == pytest.approx(10e-6)
 
@@ -398,7 +399,7 @@ def test_an_operator_without_a_gradient_made_no_node() -> None:
     loop = [replace(e, sequence_nr=7) for e in called(100, 5, 10)]
     after = Event("aten::addmm", Span(3000, 3500), None, 1, 7)
     back = Event("autograd::engine::evaluate_function: AddmmBackward0", Span(5000, 5010), None, 1, 7, 1)
-    found = loops([*loop, after, back], forward_until(4000), 1)
+    found = loops(HostEvents([*loop, after, back], forward_until(4000), 1))
 
     assert list(found) == ["forward"]
 

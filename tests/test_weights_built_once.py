@@ -218,7 +218,7 @@ from pathlib import Path
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
-from slowstep_probe.trial.told import told
+from slowstep_probe.trial.program_hooks import hooks
 from slowstep_probe.weights.built_once import BuiltOnce
 class Hooked(LlamaConfig): pass
 FOLDER = sys.argv[1]
@@ -231,7 +231,7 @@ def run(build, attached, kept):
     torch.manual_seed(3)
     exec(build, scope)
     structures = [one.name for one in kept.glob("*.structure")]
-    return {"found": scope["FOUND"], "kept": structures, "read": "base" in told.beforehand}
+    return {"found": scope["FOUND"], "kept": structures, "read": "base" in hooks.beforehand}
 
 for folder, build, which in json.load(sys.stdin):
     if not os.fork():

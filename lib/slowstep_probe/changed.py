@@ -29,11 +29,12 @@ def main(order: str) -> None:
     from slowstep_probe.changing.alone import changed
     from slowstep_probe.program import Program
 
+    speaks = own is None or own.number == 0
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
-    if asked["without"] and (own is None or own.number == 0):
+    if asked["without"] and speaks:
         _say(f"without {', '.join(asked['without'])} in the environment")
-    if asked["copies"] and (own is None or own.number == 0):
+    if asked["copies"] and speaks:
         _say(f"changed copies of the command's configuration files are in {asked['copies']['folder']}")
     with changed(
         asked["values"], asked["feeding"], asked["freed_memory"], asked["micro_batches"], own, asked["launcher"]
@@ -42,9 +43,9 @@ def main(order: str) -> None:
             program.run()
         finally:
             lines = [f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}" for one in made]
-            for line, times in Counter(lines).items() if own is None or own.number == 0 else ():
+            for line, times in Counter(lines).items() if speaks else ():
                 _say(line + (f" ({times} of them)" if times > 1 else ""))
-            if not (made or asked["without"]) and asked["values"] and (own is None or own.number == 0):
+            if not (made or asked["without"]) and asked["values"] and speaks:
                 _say("nothing was changed: the program made none of these objects, or made them at other lines")
             if own is None:
                 _tidy(asked["copies"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -54,6 +54,11 @@ def seen(looks: Mapping[str, Callable[..., Any]], *of: Any) -> dict[str, Any]:
 def with_size(parameters: Iterable[torch.nn.Parameter]) -> list[torch.nn.Parameter]:
     """Return the parameters that have a size. That of a lazy module has none before its first forward pass."""
     return [one for one in parameters if not is_lazy(one)]
+
+
+def weights_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.nn.Parameter]:
+    """Yield the weights that an optimizer updates."""
+    return (weight for group in optimizer.param_groups for weight in group["params"])
 
 
 def length_of(of: Any) -> int | None:

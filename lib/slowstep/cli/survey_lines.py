@@ -13,7 +13,7 @@ from slowstep.text.numbers import percentage
 from slowstep.text.phases import PHASE_NAMES
 from slowstep.wording.words import duration
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, way_of
-from slowstep_probe.survey.watched import MOST_FILES
+from slowstep_probe.survey import MOST_FILES
 
 SHOWN_OPTIONS = 12
 SHOWN_MODELS = 4

@@ -72,14 +72,14 @@ def run_survey(
     """
     scratch = tempfile.mkdtemp(prefix=folder_prefix("survey"))
     try:
-        return _survey_from(scratch, command, order, env, group, lines)
+        return _survey_in_scratch(scratch, command, order, env, group, lines)
     finally:
         for line in lines:
             line.close()
         remove_folder(scratch)
 
 
-def _survey_from(
+def _survey_in_scratch(
     scratch: str,
     command: Command,
     order: SurveyOrder,

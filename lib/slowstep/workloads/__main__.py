@@ -20,7 +20,7 @@ from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.changing.zero import Zero
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
-from slowstep_probe.trial.told import told
+from slowstep_probe.trial.program_hooks import hooks
 
 EXCHANGE = ("ddp.", "zero_optimization.")
 """The sections of the settings that say how ranks exchange what they have computed."""
@@ -46,21 +46,21 @@ def main(order: Path) -> None:
     workload = load_workload(settings.workload)(settings, Path(asked["folder"]))
     workload.shared = Path(asked["shared"])
     if base := asked.get("base"):
-        workload.frozen_base, told.beforehand["base"] = Path(base["arena"]), base["seconds"]
+        workload.frozen_base, hooks.beforehand["base"] = Path(base["arena"]), base["seconds"]
     _timed("data", workload.prepare_data)
     _timed("model", workload.build_model)
     _timed("trainer", workload.build_trainer)
-    told.device = workload.device
-    told.facts = lambda: process_facts() | checked(workload.observe(), workload)
-    told.periodic_events = workload.periodic_events
-    told.before_first_step = flags.set
+    hooks.device = workload.device
+    hooks.facts = lambda: process_facts() | checked(workload.observe(), workload)
+    hooks.periodic_events = workload.periodic_events
+    hooks.before_first_step = flags.set
     workload.train()
 
 
 def _timed(part: str, stage: Callable[[], None]) -> None:
     began = time.perf_counter()
     stage()
-    told.seconds[part] = time.perf_counter() - began
+    hooks.seconds[part] = time.perf_counter() - began
 
 
 if __name__ == "__main__":

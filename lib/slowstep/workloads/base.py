@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypedDict, get_args, get_type_hints
 
 from slowstep.settings import Settings
 from slowstep.settings.settings import WORKLOADS
-from slowstep_probe.trial.told import EventResult, NotTestable
+from slowstep_probe.trial.program_hooks import EventResult, NotTestable
 
 __all__ = ["EventResult", "Facts", "NotTestable", "Workload", "checked", "load_workload"]
 

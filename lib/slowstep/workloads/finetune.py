@@ -23,7 +23,7 @@ from slowstep.settings.periodic_events import EVENTS, is_rare, schedule_looks
 from slowstep.workloads import data, data_check, model
 from slowstep.workloads.base import EventResult, NotTestable
 from slowstep.workloads.observed import trainer_facts
-from slowstep_probe.trial.told import told
+from slowstep_probe.trial.program_hooks import hooks
 from slowstep_probe.weights import arena
 from slowstep_probe.weights.built_once import adopt
 
@@ -131,7 +131,7 @@ class FineTune:
         if self.frozen_base:
             with contextlib.suppress(Exception):
                 return self._read(self.frozen_base)
-            told.beforehand.pop("base", None)
+            hooks.beforehand.pop("base", None)
             set_seed(self.arguments.seed)
         return model.base(self.settings, self.arguments.device)
 

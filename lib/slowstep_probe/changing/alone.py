@@ -45,47 +45,54 @@ def changed(
     heap.settle(freed_memory)
     interceptors.attach(patches, late)
     Launchers(own, launcher).attach(patches, late)
-    settled: WeakSet[torch.nn.Module] = WeakSet()
-    taken: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
-    """The steps that each optimizer has taken."""
-
-    def begins(*_: object) -> bool:
-        for module in outermost.modules:  # a compiled function may call several
-            if module not in settled and _can_be_changed(module):
-                settled.update(module.modules())
-                interceptors.flags.set()  # the program may have set them itself
-                with torch.inference_mode(False):  # an evaluation may come first, and training needs other tensors
-                    interceptors.settle([module])
-        return True
-
-    def ends() -> None:
-        if not outermost.is_open:
-            outermost.seek()
-
-    outermost = Outermost(begins, ends, is_inside=lambda: outermost.is_open, steps=math.inf)
-    outermost.attach()
-    # a compiled function that goes on to a backward pass makes a forward pass, whatever it returns
-    patches.look(torch.autograd, "backward", lambda *_, **__: outermost.goes_on())
-    # another model may come with another optimizer, or be trained first when that takes its first step
-    patches.look(torch.optim.Optimizer, "__init__", lambda *_, **__: outermost.seek_anew())
-
-    def after_a_step(optimizer: torch.optim.Optimizer, *_: object) -> None:
-        taken[optimizer] = number = taken.get(optimizer, 0) + 1
-        if number == 1:
-            outermost.seek_anew()
-        elif number < SOUGHT:
-            outermost.step_ended()
-        elif number == SOUGHT:
-            outermost.rest()
-
-    stepped = register_optimizer_step_post_hook(after_a_step)
+    _Models(interceptors).attach(patches)
     try:
         yield interceptors.wanted.made
     finally:
-        outermost.remove()
-        stepped.remove()
         late.remove()
         patches.remove()
+
+
+class _Models:
+    """The models that a program trains, which are changed when they are called for the first time."""
+
+    def __init__(self, interceptors: Interceptors):
+        self._interceptors = interceptors
+        self._settled: WeakSet[torch.nn.Module] = WeakSet()
+        self._taken: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
+        """The steps that each optimizer has taken."""
+        self._called = Outermost(self._begins, self._ends, is_inside=lambda: self._called.is_open, steps=math.inf)
+
+    def attach(self, patches: Patches) -> None:
+        self._called.attach()
+        patches.on_removal(self._called.remove)
+        # a compiled function that goes on to a backward pass makes a forward pass, whatever it returns
+        patches.look(torch.autograd, "backward", lambda *_, **__: self._called.goes_on())
+        # another model may come with another optimizer, or be trained first when that takes its first step
+        patches.look(torch.optim.Optimizer, "__init__", lambda *_, **__: self._called.seek_anew())
+        patches.on_removal(register_optimizer_step_post_hook(self._stepped).remove)
+
+    def _begins(self, *_: object) -> bool:
+        for module in self._called.modules:  # a compiled function may call several
+            if module not in self._settled and _can_be_changed(module):
+                self._settled.update(module.modules())
+                self._interceptors.flags.set()  # the program may have set them itself
+                with torch.inference_mode(False):  # an evaluation may come first, and training needs other tensors
+                    self._interceptors.settle([module])
+        return True
+
+    def _ends(self) -> None:
+        if not self._called.is_open:
+            self._called.seek()
+
+    def _stepped(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        self._taken[optimizer] = number = self._taken.get(optimizer, 0) + 1
+        if number == 1:
+            self._called.seek_anew()
+        elif number < SOUGHT:
+            self._called.step_ended()
+        elif number == SOUGHT:
+            self._called.rest()
 
 
 def _can_be_changed(module: torch.nn.Module) -> bool:

@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 from slowstep_probe import uploads
 from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL
 from slowstep_probe.changing.effects import Effects
-from slowstep_probe.changing.given import OptionValues
 from slowstep_probe.changing.held_events import HeldEvents
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.changing.lightning import LightningEnds
 from slowstep_probe.changing.loaders import CachedBatches, EndlessEpochs
+from slowstep_probe.changing.option_values import OptionValues
 from slowstep_probe.changing.random_draws import RandomDraws
 from slowstep_probe.changing.schedules import Schedules
 from slowstep_probe.changing.trainer_events import trainer_events
@@ -26,7 +26,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.probe.probe import Probe
 from slowstep_probe.processes import others
 from slowstep_probe.ranks.launchers import Launchers
-from slowstep_probe.trial.told import EventResult, NotTestable, told
+from slowstep_probe.trial.program_hooks import EventResult, NotTestable, hooks
 from slowstep_probe.weights import arena
 from slowstep_probe.weights.built_once import BuiltOnce
 
@@ -50,9 +50,9 @@ class Changes:
         self.given = OptionValues(asked.values)
         self.weights = BuiltOnce(Path(asked.weights), asked.weights_seconds) if asked.weights else None
         self.draws = RandomDraws()
-        told.before_first_step = self.before_first_step
+        hooks.before_first_step = self.before_first_step
         self._events = asked.events
-        told.periodic_events = self._periodic_events
+        hooks.periodic_events = self._periodic_events
         self.held = HeldEvents(self._periodic_events)
         fetched = probe.fetched
         self.cached = CachedBatches(self.interceptors.wanted, fetched.has_fed, self._goes_on, give_up, fetched.drawn)

@@ -39,7 +39,6 @@ class Configurations:
         """The `max_steps` of the TrainingArguments made last, before they were changed."""
 
     def attach(self, patches: Patches, late: LateImports) -> None:
-        """Begin."""
         late.on("transformers.trainer", lambda it: patches.after(it.Trainer, "__init__", self._trainer_made))
         # a subclass that has a `__post_init__` of its own looks at its fields before it calls its parent's
         of_trainer, of_peft = ({"__post_init__": partial(self._made, name)} for name in ("training_arguments", "peft"))

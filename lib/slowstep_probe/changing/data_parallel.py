@@ -195,7 +195,6 @@ class GradientExchange:
         self._passes = self._exchanges = 0
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         if torch.distributed.is_available():
             patches.look(torch.nn.parallel.DistributedDataParallel, "__init__", self._remember)
             patches.around(torch.Tensor, "backward", self._backward)

@@ -40,7 +40,6 @@ class Effects:
         self._one_by_one = OneByOne()
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         patches.everywhere(torch.utils.checkpoint, "checkpoint", self._checkpointed)
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
         patches.look(torch, "set_anomaly_enabled", self._anomaly_set)

@@ -253,7 +253,6 @@ class Flags:
         """How often the program set each flag itself."""
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         for key in self._asked():
             flag = FLAGS[key]
             for owner, name, answer in flag.readers:

@@ -28,7 +28,6 @@ class HeldEvents:
         self._names: Collection[str] | None = None
 
     def attach(self, patches: Patches, late: LateImports) -> None:
-        """Begin."""
         late.on("transformers.trainer_callback", lambda it: self._attach(patches, it.DefaultFlowCallback))
 
     def _attach(self, patches: Patches, flow: type) -> None:

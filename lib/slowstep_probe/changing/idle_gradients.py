@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakSet
 
@@ -11,7 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from slowstep_probe import devices
 from slowstep_probe.changing.optimizers import note_made
-from slowstep_probe.looks import looking
+from slowstep_probe.looks import looking, weights_of
 from slowstep_probe.patches import Patches
 
 MATTERS = 0.01
@@ -26,17 +26,13 @@ def idle(models: Iterable[torch.nn.Module], optimizers: Iterable[torch.optim.Opt
 
     Optimizers over copies of weights tell nothing: what they have must be weights of the models.
     """
-    updated = {id(weight) for one in optimizers for weight in _weights_of(one)}
+    updated = {id(weight) for one in optimizers for weight in weights_of(one)}
     every = {id(weight): weight for model in models for weight in model.parameters()}
     having = [weight for weight in every.values() if weight.requires_grad and weight.grad is not None]
     alone = [weight for weight in having if id(weight) not in updated]
     known = bool(updated) and updated <= every.keys()
     sizes = (sum(weight.numel() for weight in weights) for weights in (alone, having))
     return alone if known and next(sizes) > MATTERS * next(sizes) else []
-
-
-def _weights_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    return (weight for group in optimizer.param_groups for weight in group["params"])
 
 
 def _sum(weight: torch.Tensor) -> torch.Tensor:
@@ -64,7 +60,6 @@ class IdleGradients:
         self._steps = 0
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         note_made(patches, self._optimizers)
         patches.on_removal(register_optimizer_step_post_hook(looking(self._stepped)).remove)
         if self._found is not None:
@@ -104,6 +99,6 @@ class IdleGradients:
 
     def _added(self, _: None, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
         """Ask again for the gradients of weights that an optimizer gets later, as in gradual unfreezing."""
-        for weight in _weights_of(optimizer):
+        for weight in weights_of(optimizer):
             if self._frozen.pop(id(weight), None) is not None:
                 weight.requires_grad_(True)

@@ -50,7 +50,6 @@ class Interceptors:
         return self.configurations.trainer is not None
 
     def attach(self, patches: Patches, late: LateImports) -> None:
-        """Begin."""
         self.flags.attach(patches)
         self.models.attach(patches)
         self.configurations.attach(patches, late)

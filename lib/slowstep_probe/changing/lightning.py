@@ -46,7 +46,6 @@ class LightningEnds:
         """The number of steps that a trainer told."""
 
     def attach(self, patches: Patches, late: LateImports) -> None:
-        """Begin."""
         for package, trainers in zip(PACKAGES, TRAINERS, strict=True):
             late.on(trainers, lambda module: self._attach(module.Trainer, patches))
             late.on(

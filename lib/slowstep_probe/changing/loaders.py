@@ -21,7 +21,7 @@ from slowstep_probe.own_time import time
 from slowstep_probe.patches import ITERATORS, Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.probe.drawn import Drawn, Examples
-from slowstep_probe.trial.told import NotTestable
+from slowstep_probe.trial.program_hooks import NotTestable
 
 CACHED = "dataset.cached_batches"
 BATCH_SIZE = "training_arguments.per_device_train_batch_size"
@@ -44,7 +44,6 @@ class LoaderArguments:
         self._making = False
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         if any(key in self.wanted for key in KEYWORDS):
             patches.around(loading.DataLoader, "__init__", self._made)
         if BATCH_SIZE in self.wanted:
@@ -127,7 +126,6 @@ class CachedBatches:
         self._kept: WeakKeyDictionary[Any, list[_Kept]] = WeakKeyDictionary()
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         if self.number:
             patches.after(loading.DataLoader, ITERATORS, self._iterated)
             patches.around(loading._BaseDataLoaderIter, "__next__", self._next)

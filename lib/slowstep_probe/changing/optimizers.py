@@ -41,7 +41,6 @@ class OptimizerArguments:
             self._keywords = {"fused": wanted[FUSED], "foreach": None}
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         if not self._keywords:
             return
         for kind in {one for one in vars(torch.optim).values() if isinstance(one, type)}:

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.looks import weights_of
 from slowstep_probe.operator_names import PRODUCTS
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, real
@@ -85,7 +86,6 @@ class OneByOne:
         return bool(self._found)
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         make_steps(self._looking, patches)
 
     def _looking(self, step: Step, number: int, optimizer: Any, given: StepArguments) -> Any:
@@ -118,7 +118,7 @@ def looked_at(step: Step, optimizer: Any, given: StepArguments) -> tuple[Any, bo
             result = _take(step, optimizer, _with(given, closure, calls.left_out))
     finally:
         hook.remove()
-    weights = _weights_of(optimizer)
+    weights = _with_gradients(optimizer)
     one_by_one = bool(weights) and calls.number > max(FEW, len(weights) - 1) and all(map(_has_kernel, weights))
     return result, one_by_one and not calls.others and not others and calls.closures <= 1
 
@@ -171,7 +171,6 @@ class KernelInItsPlace:
         """Each weight, with the mean of its gradients, the mean of their squares, and the number of updates so far."""
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         if self.wanted.values.get(OWN_RULE) is False:
             make_steps(self._instead_of, patches)
 
@@ -200,7 +199,7 @@ class KernelInItsPlace:
     def _updates(self, optimizer: Any, step: Step) -> bool:
         """Update the weights that have gradients in place of `step`; return whether there is a kernel for all."""
         alike = defaultdict[tuple[torch.device, torch.dtype], list[tuple[torch.Tensor, ...]]](list)
-        for weight in _weights_of(optimizer):
+        for weight in _with_gradients(optimizer):
             if not _has_kernel(weight):
                 return False
             state = self._states.get(weight)
@@ -261,9 +260,9 @@ def _with(given: StepArguments, closure: Closure | None, made: Callable[[Closure
     )
 
 
-def _weights_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+def _with_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Return the weights of an optimizer that have gradients."""
-    return [w for group in optimizer.param_groups for w in group["params"] if w.grad is not None]
+    return [weight for weight in weights_of(optimizer) if weight.grad is not None]
 
 
 def _has_kernel(weight: torch.Tensor) -> bool:

@@ -193,7 +193,6 @@ class TrimPadding:
         self._iterators: WeakSet[Any] = WeakSet()
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         if self._ways:
             patches.after(loading.DataLoader, "__init__", self._made)
             patches.after(loading.DataLoader, ITERATORS, self._iterated)

@@ -36,7 +36,6 @@ class Schedules:
         """The steps that schedules were made for."""
 
     def attach(self, patches: Patches, late: LateImports) -> None:
-        """Begin."""
         patches.of_subclasses(LRScheduler, {"step": self._step})
         of_trainer = dict.fromkeys(MAKERS, self._make) | {"get_train_dataloader": self._loader_made}
         warm_up = {"get_warmup_steps": self._warm}

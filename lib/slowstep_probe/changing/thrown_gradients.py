@@ -18,7 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from slowstep_probe import devices
 from slowstep_probe.changing.idle_gradients import MATTERS
-from slowstep_probe.looks import looking, with_size
+from slowstep_probe.looks import looking, weights_of, with_size
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 
@@ -73,7 +73,6 @@ class ThrownGradients:
         self._told: set[CodePlace] = set()
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         patches.around(torch.autograd, "backward", self._passing)  # Tensor.backward calls it
         patches.on_removal(register_optimizer_step_pre_hook(looking(self._steps)).remove)
 
@@ -151,7 +150,7 @@ class ThrownGradients:
 
     def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Note which gradients an optimizer uses."""
-        for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+        for weight in weights_of(optimizer):
             if weight.grad is not None and (one := self._pending.pop(id(weight), None)):
                 self._used.update((line, id(weight)) for line in one.lines)
                 self._own = self._own or not _alike(one.values[1], _values(weight.grad))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from slowstep_probe.changing.evaluation_batches import EvaluationBatches
-from slowstep_probe.trial.told import EventResult
+from slowstep_probe.trial.program_hooks import EventResult
 
 BATCHES = 16
 """The batches by which it is known how long an evaluation takes for each more. The job's own counts by its size."""

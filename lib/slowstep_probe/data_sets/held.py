@@ -15,9 +15,6 @@ from typing import Any
 DEPTH, MOST = 4, 500
 """How deep a data set is looked into, and at how many objects."""
 
-LOOKED_AT = 3
-"""The batches of a data set of which it is looked at whether it draws random numbers for them, and counts."""
-
 WHOLE = ("datasets.", "pyarrow.", "numpy", "torch", "pandas.", "logging", "multiprocessing.")
 """Packages whose objects are not looked into; but the data sets that PyTorch makes of others are."""
 

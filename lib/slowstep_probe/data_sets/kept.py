@@ -6,42 +6,37 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.data_sets.first_batches import FirstBatches, States, grown_steadily
 from slowstep_probe.data_sets.held import PLAIN, all_of, class_of, innermost
-from slowstep_probe.data_sets.steady_growth import SteadyGrowth
 
 LONGEST = 10**6
 """The largest list of which it is looked at how much of it is filled."""
 
 
-class KeptItems(SteadyGrowth):
+class KeptItems(FirstBatches):
     """Notes which data sets keep what they read: a mapping, a list or a cache fills by as much with each batch.
 
     Each worker would keep items of its own, and lose them with the end of an epoch. What keeps open files is none.
     """
 
-    def numbers(self, data: Any) -> dict[str, float]:
-        """Return how much is in each mapping, list and cache."""
-        return _filled(data)
+    def state(self, data: Any) -> dict[str, float]:
+        """Return how much is in each mapping, list and cache of a data set and of what its code names, by their names.
 
-    def judged(self, data: Any, grown: dict[str, float]) -> str:
+        A list that becomes longer has another name with each length: it is a history, and items have places in a cache.
+        """
+        found: dict[str, float] = {}
+        for name, one in [*all_of(data), *_caches(innermost(data))]:
+            if isinstance(one, dict):
+                found[name] = len(one) if all(map(_is_data, list(one.values())[-1:])) else 0
+            elif isinstance(one, list) and len(one) <= LONGEST:
+                found[f"{name} {len(one)}"] = sum(value is not None for value in one)
+            elif callable(told := getattr(one, "cache_info", None)):
+                found[name] = told().currsize
+        return found
+
+    def judged(self, data: Any, states: States) -> str:
         """Return the first that fills."""
-        return next((name.partition(" ")[0] for name, by in grown.items() if by > 0), "")
-
-
-def _filled(data: Any) -> dict[str, float]:
-    """Return how much is in each mapping, list and cache of a data set and of what its code names, by their names.
-
-    A list that becomes longer has another name with each length: it is a history, and items have places in a cache.
-    """
-    found: dict[str, float] = {}
-    for name, one in [*all_of(data), *_caches(innermost(data))]:
-        if isinstance(one, dict):
-            found[name] = len(one) if all(map(_is_data, list(one.values())[-1:])) else 0
-        elif isinstance(one, list) and len(one) <= LONGEST:
-            found[f"{name} {len(one)}"] = sum(value is not None for value in one)
-        elif callable(told := getattr(one, "cache_info", None)):
-            found[name] = told().currsize
-    return found
+        return next((name.partition(" ")[0] for name, by in grown_steadily(states).items() if by > 0), "")
 
 
 def _caches(data: Any) -> list[tuple[str, Any]]:

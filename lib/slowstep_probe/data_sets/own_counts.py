@@ -11,15 +11,8 @@ from typing import Any
 
 import torch
 
-from slowstep_probe.data_sets.held import (
-    all_of,
-    attributes,
-    held,
-    innermost,
-    is_of_library,
-    named,
-)
-from slowstep_probe.data_sets.steady_growth import SteadyGrowth
+from slowstep_probe.data_sets.first_batches import FirstBatches, States, grown_steadily
+from slowstep_probe.data_sets.held import all_of, attributes, held, innermost, is_of_library, named
 
 MAKING = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "forward")
 """The methods with which the making of a batch begins, of a data set and of what it holds."""
@@ -29,7 +22,7 @@ SETS = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
 """Instructions of Python's that read a name, or set one."""
 
 
-class OwnCounts(SteadyGrowth):
+class OwnCounts(FirstBatches):
     """Notes which data sets count while they make a batch, as one does that grows harder by what it gave so far.
 
     Each worker would count in a copy of its own, and anew in each epoch. What grows by the same number with each batch
@@ -37,12 +30,17 @@ class OwnCounts(SteadyGrowth):
     batch, is a statistic; one that `__iter__` sets begins anew with each iterator anyway.
     """
 
-    def numbers(self, data: Any) -> dict[str, float]:
+    def state(self, data: Any) -> dict[str, float]:
         """Return the numbers that a data set and what it holds have, and those that its code names, by these words."""
-        return _numbers(data)
+        found: dict[str, float] = {}
+        for name, one in held(data):
+            parts = {"": one} if _is_number(one) else {} if is_of_library(one) else attributes(one)
+            found |= {f"{name}.{key}" if key else name: value for key, value in parts.items() if _is_number(value)}
+        return found | {name: value for name, value in named(innermost(data)) if _is_number(value)}
 
-    def judged(self, data: Any, grown: dict[str, float]) -> str:
+    def judged(self, data: Any, states: States) -> str:
         """Return the first count that the making of a batch reads."""
+        grown = grown_steadily(states)
         matters = _read_in_making(data) if grown else set[str]()
         return next((name for name in grown if name.rpartition(".")[2] in matters), "")
 
@@ -55,15 +53,6 @@ def trained_within(data: Any, trained: Iterable[torch.Tensor]) -> str:
     own = {id(p) for p in trained}
     modules = ((name, one) for name, one in all_of(data) if isinstance(one, torch.nn.Module))
     return next((name for name, one in modules if any(id(p) in own for p in one.parameters())), "")
-
-
-def _numbers(data: Any) -> dict[str, float]:
-    """Return the numbers that a data set and what it holds have, and those that its code names, by these words."""
-    found: dict[str, float] = {}
-    for name, one in held(data):
-        parts = {"": one} if _is_number(one) else {} if is_of_library(one) else attributes(one)
-        found |= {f"{name}.{key}" if key else name: value for key, value in parts.items() if _is_number(value)}
-    return found | {name: value for name, value in named(innermost(data)) if _is_number(value)}
 
 
 def _is_number(value: Any) -> bool:

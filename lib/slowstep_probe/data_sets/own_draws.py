@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from slowstep_probe.by_identity import ByIdentity
-from slowstep_probe.data_sets.held import LOOKED_AT, all_of, class_of
+from slowstep_probe.data_sets.first_batches import FirstBatches, States
+from slowstep_probe.data_sets.held import all_of, class_of
 
 GENERATORS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("numpy", "Generator"): lambda one: one.bit_generator.state,
@@ -22,39 +23,31 @@ GENERATORS: dict[tuple[str, str], Callable[[Any], Any]] = {
 """Classes whose objects give random numbers, each with a function that returns their state."""
 
 
-class OwnDraws:
+class OwnDraws(FirstBatches):
     """Notes which data sets draw from a generator of their own while they make a batch.
 
     Each worker has a copy of the data set, and so of its generator: workers would draw the same numbers.
     """
 
     def __init__(self) -> None:
-        self.found: ByIdentity[str] = ByIdentity()
-        """The attribute or the name by which a data set has the generator."""
+        super().__init__()
         self._generators: ByIdentity[list[tuple[str, Any]]] = ByIdentity()
-        self._states: ByIdentity[list[bytes]] = ByIdentity()
-        self._batches: ByIdentity[int] = ByIdentity()
+        """The generators that a data set had before its first batch."""
 
-    def asked(self, data: Any) -> None:
-        """Look at a data set before one of its first batches is made."""
-        self._batches[data] = self._batches.get(data, 0) + 1
-        if data in self.found or self._batches[data] > LOOKED_AT:
-            return
+    def state(self, data: Any) -> dict[str, bytes]:
+        """Return the states of generators."""
         if data not in self._generators:
             found = [(name, one) for name, one in all_of(data) if class_of(one) in GENERATORS]
             self._generators[data] = [(name, one) for name, one in found if not _is_seeded_in_workers(one)]
-        self._states[data] = self._now(data)
+        states: dict[str, bytes] = {}
+        for name, one in self._generators[data]:
+            states[name] = states.get(name, b"") + pickle.dumps(GENERATORS[class_of(one)](one))
+        return states
 
-    def made(self, data: Any) -> None:
-        """Look at it after a batch was made."""
-        before = self._states.pop(data, [])
-        drawn = [was != now for was, now in zip(before, self._now(data) if before else [], strict=True)]
-        names = [name for name, _ in self._generators.get(data, [])]
-        if any(drawn):
-            self.found[data] = names[drawn.index(True)]
-
-    def _now(self, data: Any) -> list[bytes]:
-        return [pickle.dumps(GENERATORS[class_of(one)](one)) for _, one in self._generators[data]]
+    def judged(self, data: Any, states: States) -> str:
+        """Return the first generator that the last batch was drawn from."""
+        before, after = states[-1]
+        return next((name for name, state in before.items() if after[name] != state), "")
 
 
 def _is_seeded_in_workers(one: Any) -> bool:

@@ -36,7 +36,6 @@ class Drawn:
         self._last: WeakKeyDictionary[Any, Examples | None] = WeakKeyDictionary()
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         patches.look(loading._BaseDataLoaderIter, "_next_index", self._draws)
         patches.look(loading._BaseDataLoaderIter, "_reset", self._begins_anew)
         for kind in (loading._SingleProcessDataLoaderIter, loading._MultiProcessingDataLoaderIter):

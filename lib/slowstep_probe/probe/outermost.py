@@ -78,7 +78,6 @@ class Outermost:
         return bool(self._passes) or self._in_function
 
     def attach(self) -> None:
-        """Begin."""
         self._watches = True
         original = torch.compile
 

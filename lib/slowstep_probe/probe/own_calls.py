@@ -39,7 +39,6 @@ class OwnCalls:
         self._patches = Patches()
 
     def attach(self) -> None:
-        """Begin."""
         self._patches.look(torch.nn.Module, "__init__", self._made)
 
     def remove(self) -> None:

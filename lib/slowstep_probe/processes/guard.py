@@ -12,6 +12,7 @@ memory.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import os
 import select
@@ -27,7 +28,7 @@ from slowstep_probe.processes.log import CappedLog
 from slowstep_probe.processes.memory_watch import MemoryWatch, go_first, most_held
 from slowstep_probe.processes.process_mark import is_dead, mark
 from slowstep_probe.processes.scratch import remove_abandoned_folders, remove_folder
-from slowstep_probe.processes.standard_input import close_standard_input
+from slowstep_probe.processes.standard_streams import close_standard_input, flush, print_to
 from slowstep_probe.processes.tree import adopt_orphans, descendants, die_with_parent, end_descendants
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.secret import know
@@ -229,7 +230,9 @@ def _begin(report: Wire, connection: Wire, order: Order, parent: int, inlet: int
         close_standard_input()
         if order.log:
             os.close(inlet)
-            _print_to(outlet)
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(outlet, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            print_to(outlet)
         sys.path += [place for place in order.path if place not in sys.path]
         module, _, name = order.target.partition(":")
         getattr(importlib.import_module(module), name)(connection, *order.arguments)
@@ -237,24 +240,8 @@ def _begin(report: Wire, connection: Wire, order: Order, parent: int, inlet: int
     except BaseException:
         traceback.print_exc()
     finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
+        flush()
         os._exit(status)
-
-
-def _print_to(outlet: int) -> None:
-    """Send all that this process and its children print into the pipe `outlet`, whichever way they print it."""
-    with contextlib.suppress(ImportError, OSError):
-        import fcntl
-
-        fcntl.fcntl(outlet, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    os.dup2(outlet, 1)
-    os.dup2(outlet, 2)
-    if outlet > 2:
-        os.close(outlet)
-    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
 
 
 def _pidfd(pid: int) -> int | None:

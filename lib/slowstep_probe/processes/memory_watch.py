@@ -16,11 +16,10 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import sys
 from pathlib import Path
 
 from slowstep_probe.own_time import time
-from slowstep_probe.processes.tree import descendants, resident
+from slowstep_probe.processes.tree import descendants
 
 LIST_SECONDS = 0.5
 """The seconds between two searches for processes of a trial. The known ones are looked at every time."""
@@ -84,7 +83,7 @@ class MemoryWatch:
 
 def most_held(usage: resource.struct_rusage) -> int:
     """Return the most bytes that a process ever held, with pages of files, from what the kernel tells of its use."""
-    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return usage.ru_maxrss * 1024
 
 
 def most_held_alone() -> int:
@@ -105,7 +104,7 @@ def _status(pid: int) -> dict[str, int]:
             fields = (line.split() for line in lines if line.startswith(("Vm", OF_FILES)))
             return {field[0].rstrip(":"): int(field[1]) * 1024 for field in fields}
     except (OSError, ValueError, IndexError):
-        return {} if os.path.isdir("/proc/self") else {"VmRSS": resident(pid)}
+        return {}
 
 
 def _private(pid: int) -> int:

@@ -24,7 +24,6 @@ class OwnEnd:
         """True once the process that trains has done so for a step."""
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         patches.around(os, "_exit", self._exits)
 
     def trains_here(self) -> None:

@@ -6,8 +6,8 @@ import contextlib
 import ctypes
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from slowstep_probe.own_time import time
 
@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 def descendants(pid: int) -> list[int]:
     """Return the numbers of all descendants of a process, parents before their children; zombies are among them."""
-    children = _children if _kernel_tells() else _listed_children()
+    children = _children if os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children") else _listed_children()
     found = children(pid)
     for child in found:  # the list grows during the loop
         found += [each for each in children(child) if each not in found]
@@ -29,17 +29,11 @@ def descendants(pid: int) -> list[int]:
 
 def state(pid: int) -> str:
     """Return the letter of a process's state in the kernel; empty if it is gone."""
-    if found := _stat(pid):
-        return found[0]
-    if os.path.isdir("/proc/self"):
-        return ""
-    return next((row[2][0] for row in _listed() if int(row[0]) == pid), "")
+    return next(iter(_stat(pid)), "")
 
 
 def descends(pid: int, above: int) -> bool:
     """Return whether a process descends from another one; False if it is gone."""
-    if not os.path.isdir("/proc/self"):
-        return pid in descendants(above)
     while found := _stat(pid):
         pid = int(found[1])
         if pid == above:
@@ -54,11 +48,6 @@ def _stat(pid: int) -> list[str]:
             return file.read().rpartition(")")[2].split()
     except OSError:
         return []
-
-
-def resident(pid: int) -> int:
-    """Return the bytes that a process holds in memory, on a system without /proc; 0 if it is gone."""
-    return next((int(row[3]) * 1024 for row in _listed() if int(row[0]) == pid), 0)
 
 
 def adopt_orphans() -> None:
@@ -139,24 +128,11 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _kernel_tells() -> bool:
-    """Return whether /proc lists the children of a process: not so on old kernels, and elsewhere than on Linux."""
-    return os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-
-
 def _listed_children() -> Callable[[int], list[int]]:
-    rows = [(int(row[0]), int(row[1])) for row in _listed()]
-    return lambda pid: [own for own, parent in rows if parent == pid]
-
-
-def _listed() -> list[list[str]]:
-    """Return number, parent, state and KiB in memory of each process, as ps tells them."""
-    words = ["ps", "-axo", "pid=,ppid=,state=,rss="]
-    try:
-        told = subprocess.run(words, capture_output=True, text=True, timeout=10).stdout
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [row for row in map(str.split, told.splitlines()) if len(row) == 4]
+    """Return what tells the children of a process where the kernel lists none: each process names its parent."""
+    every = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    parents = {pid: int(told[1]) for pid in every if (told := _stat(pid))}
+    return lambda pid: [own for own, parent in parents.items() if parent == pid]
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

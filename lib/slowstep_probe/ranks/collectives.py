@@ -57,7 +57,6 @@ class Collectives:
         self._inside = False
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         if torch.distributed.is_available():
             known = [name for name in NAMES if hasattr(torch.distributed, name)]
             patches.all_everywhere(torch.distributed, dict.fromkeys(known, self._called))

@@ -9,11 +9,11 @@ import contextlib
 import os
 import select
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slowstep_probe.own_time import time
+from slowstep_probe.processes.standard_streams import print_to
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.processes.wire import Wire, pair
 from slowstep_probe.ranks.far import FarNode, FarRank, FarWire
@@ -175,10 +175,6 @@ def fork_ranks(ranks: Sequence[Rank]) -> list[RankProcess] | tuple[Rank, Wire, W
         ours.close()
         where.close()
         os.close(printed)
-        for stream in (1, 2):
-            os.dup2(printing, stream)
-        os.close(printing)
-        for name, stream in (("stdout", 1), ("stderr", 2)):
-            setattr(sys, name, os.fdopen(stream, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False))
+        print_to(printing)
         return rank, theirs, answers
     return processes

@@ -131,7 +131,6 @@ class Launchers:
             self._among = RankAmongProcesses(launcher.partition(":")[2], own.local, self.processes)
 
     def attach(self, patches: Patches, late: LateImports) -> None:
-        """Begin."""
         late.on("accelerate.commands.launch", lambda it: patches.around(it, "simple_launcher", self._accelerate(it)))
         if self._takes(TORCHRUN):
             late.on(

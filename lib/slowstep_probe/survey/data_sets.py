@@ -47,7 +47,6 @@ class DataSets:
         """The attribute by which a data set held an open file before its first batch."""
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
         patches.around(torch.utils.data.DataLoader, ITERATORS, self._epoch_asked)
         patches.around(loading._BaseDataLoaderIter, "__next__", self._batch_asked)
         patches.look(torch.utils.data, "get_worker_info", self._asks_for_its_worker)

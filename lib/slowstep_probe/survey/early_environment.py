@@ -64,7 +64,6 @@ class EarlyEnvironment:
         self._watching = False
 
     def attach(self) -> None:
-        """Begin."""
         self._watching, builtins.__import__ = True, self._imported
         sys.addaudithook(self._audit)  # it can't be removed
 

@@ -16,11 +16,9 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.places import kind_of
 from slowstep_probe.ranks.launched_commands import SCRIPTS
 from slowstep_probe.secret import hidden
+from slowstep_probe.survey import MOST_FILES
 from slowstep_probe.survey.program_lines import first_command, is_own_program
 from slowstep_probe.survey.servers import CONNECTS, Servers
-
-MOST = 200
-"""The most files of a kind that are told."""
 
 CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".gin")
 """The endings of configuration files."""
@@ -47,8 +45,8 @@ class Outside:
     def told(self) -> dict[str, list[str]]:
         """Return what was noted but for programs, as plain data: the files written most often come first."""
         return {
-            "written": [file for file, _ in self._written.most_common(MOST)],
-            "configurations": [file for file in self._configurations if file not in self._written][:MOST],
+            "written": [file for file, _ in self._written.most_common(MOST_FILES)],
+            "configurations": [file for file in self._configurations if file not in self._written][:MOST_FILES],
             "servers": list(self._servers.found),
         }
 

@@ -22,7 +22,7 @@ from slowstep_probe.changing.flags import FLAGS, Flag
 from slowstep_probe.changing.lightning import TRAINERS
 from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.late_imports import LateImports
-from slowstep_probe.looks import length_of, looking, seen, with_size
+from slowstep_probe.looks import length_of, looking, seen, weights_of, with_size
 from slowstep_probe.observed import batch_size_of, sampler_of
 from slowstep_probe.own_time import time
 from slowstep_probe.parsed_words import as_written, of_the_command
@@ -187,8 +187,8 @@ class Survey:
     def trained(self) -> Iterator[torch.Tensor]:
         """Yield the parameters that optimizers update."""
         for _, of in self._optimizers:
-            for group in getattr(of(), "param_groups", ()):
-                yield from group["params"]
+            if (optimizer := of()) is not None and hasattr(optimizer, "param_groups"):
+                yield from weights_of(optimizer)
 
     def _iterator_made(self, _: None, iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         """Note a loader of another class, which has PyTorch's iterator go over it: where that is made."""
@@ -353,8 +353,7 @@ class Survey:
 
 
 def _size(optimizer: Any) -> int:
-    """Return the number of weights that an optimizer updates."""
-    return sum(p.numel() for group in optimizer.param_groups for p in with_size(group["params"]))
+    return sum(weight.numel() for weight in with_size(weights_of(optimizer)))
 
 
 def _name(of: Any) -> str:

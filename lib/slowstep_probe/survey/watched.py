@@ -1,7 +1,4 @@
-"""A program that is watched as it runs: its steps are counted, and it is ended when enough was seen.
-
-What needs PyTorch is imported where it is used: this module is imported before the program may import it.
-"""
+"""A program that is watched as it runs: its steps are counted, and it is ended when enough was seen."""
 
 from __future__ import annotations
 
@@ -11,21 +8,44 @@ import shlex
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
 from json import dumps, loads
 from types import FrameType
 from typing import Any, NoReturn
 
+from slowstep_probe import places
+from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
+from slowstep_probe.changing.data_parallel import GradientExchange, world_size
+from slowstep_probe.changing.effects import Effects
+from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.late_imports import LateImports
+from slowstep_probe.looks import length_of, looking
+from slowstep_probe.observed import observed
 from slowstep_probe.own_time import time
+from slowstep_probe.patches import Patches
 from slowstep_probe.plain import shortened
+from slowstep_probe.probe.probe import Probe
+from slowstep_probe.processes.own_descriptors import keep_open
+from slowstep_probe.processes.own_end import EXIT, OwnEnd
+from slowstep_probe.processes.protection import Protection
+from slowstep_probe.processes.wire import wait
+from slowstep_probe.program import Program, to_its_end
+from slowstep_probe.ranks.collectives import Collectives
+from slowstep_probe.ranks.gathering import OwnRank
+from slowstep_probe.ranks.launchers import Launchers, Would
+from slowstep_probe.ranks.meeting import Meeting
+from slowstep_probe.ranks.rank import PROCESS, SPAWN, way_of
 from slowstep_probe.secret import hidden
+from slowstep_probe.survey import MOST_FILES
+from slowstep_probe.survey.after_epochs import AfterEpochs
 from slowstep_probe.survey.collector_time import CollectorTime
+from slowstep_probe.survey.early_environment import EarlyEnvironment
+from slowstep_probe.survey.epoch_steps import EpochSteps
+from slowstep_probe.survey.seen_training import seen_training
+from slowstep_probe.survey.survey import Survey
+from slowstep_probe.trial.failure import on_full_disk, raised
 
 SHORT_EPOCH = 200
 """The most steps of an epoch whose end is waited for."""
-
-MOST_FILES = 200
-"""The most written files that are told."""
 
 AFTER_END = 3
 """The steps that are watched after the end of an epoch."""
@@ -47,20 +67,12 @@ NAME_THAT = "give that command, with the variables before it that it sets, as in
 class Watched:
     """The survey of a program that runs: it counts steps, and ends the process when it has seen enough."""
 
-    def __init__(self, asked: dict[str, Any], began: float):
-        self.asked, self.began = asked, began
-        self.survey: Any = None
-        self.probe: Any = None
-        self.exchange: Any = None
-        """What is seen of the exchange of gradients between ranks; None if this process is no rank."""
-        self.early: Any = None
-        """The environment variables that the program sets before it imports libraries."""
-        self.protection: Any = None
-        """The overlays of this process; None if what is written stays."""
-        self.after_epochs: Any = None
-        """The time that the program takes between two epochs."""
-        self.epoch_steps: Any = None
-        """The steps of the first epoch, and those after it."""
+    def __init__(self, asked: dict[str, Any], own: OwnRank | None, protection: Protection | None, began: float):
+        """Make it. `own` is this process's rank, if it is one of several; without `protection`, what is written stays.
+
+        `began` is the moment at which the survey began.
+        """
+        self.asked, self.own, self.protection, self.began = asked, own, protection, began
         self.boundaries = 0
         self.first: float | None = None
         self.failed = False
@@ -71,26 +83,61 @@ class Watched:
         """Passes without gradients before the first step, of a program that draws from no loader."""
         self._collecting = 0.0
         """The seconds from the first of them to the first step."""
-        from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
-        from slowstep_probe.changing.effects import Effects
-        from slowstep_probe.changing.wanted import Wanted
-        from slowstep_probe.processes.own_end import OwnEnd
-
-        self.effects = Effects(lambda: self.probe.models if self.probe else [])
-        self.configurations = Configurations(Wanted({}), OF_TRIAL)
-        self._collector = CollectorTime()
         self._told = threading.Lock()
-        self._main, self._process = threading.get_ident(), os.getpid()
-        self._own_end = OwnEnd(self._exits)
+        self._main, self._process, self._environment = threading.get_ident(), os.getpid(), dict(os.environ)
+        # what was spawned first may prepare data, for other processes to train on
+        several = self._tell_several if asked["launcher"] in ("", SPAWN) else None
+        launchers = Launchers(own.rank if own else None, asked["launcher"], several)
+        launchers.no_ranks = asked["no_ranks"]
+        launchers.has_trained = lambda: own is None and self.steps > 0
+        self.survey, self.probe = Survey(launchers), Probe(at_step_boundary=self.at_step_boundary)
+        self.early = EarlyEnvironment(asked["early"], self._tell_early if own is None else None)
+        self.exchange = GradientExchange()
+        self.effects = Effects(lambda: self.probe.models)
+        self.configurations = Configurations(Wanted({}), OF_TRIAL)
+        self.after_epochs, self.epoch_steps = AfterEpochs(self.probe.fetched.has_fed), EpochSteps()
+        self._collector, self._own_end = CollectorTime(), OwnEnd(self._exits)
 
-    def start(self) -> None:
-        """Begin to watch the time."""
+    def attach(self) -> None:
+        """Begin to watch, with all but the probe."""
+        patches = Patches()
         threading.Thread(target=self._watch, name="survey", daemon=True).start()
-
-    def attach(self, patches: Any) -> None:
-        """Notice if the program ends its process by itself, or has it run another program."""
         self._own_end.attach(patches)
         sys.addaudithook(self._runs_another)
+        keep_open([self.own.wire.fileno() if self.own else self.asked["result"]], patches)
+        self.survey.attach()
+        self.early.attach()
+        if self.own is not None:
+            Collectives(self.probe).attach(patches)
+            self.exchange.attach(patches)
+            Meeting(self.asked["meeting"], self.own.rank.size, self.own.address).attach(patches)
+        self.effects.attach(patches)
+        self.effects.attach_outside(patches)
+        self.configurations.attach(patches, LateImports())
+        self.after_epochs.attach(patches)
+
+    def run(self, program: Program) -> str:
+        """Run the program under the probe, and return how it ended by itself. Note whether it failed."""
+        with self.probe.attached():
+            try:
+                with to_its_end() as errors:
+                    program.run()
+                if (error := self.probe.of_training(errors)) is not None:
+                    raise error
+                return "it returned"
+            except SystemExit as exit:
+                ended = f"it called sys.exit({exit.code!r})"
+                if exit.code not in (None, 0):
+                    self.failed = not self.beyond_epoch
+                    ended += f" after {raised(exit.__context__)}" if exit.__context__ else ""
+                return ended
+            except BaseException as error:
+                with contextlib.suppress(OSError):  # the disk that its words go to may be full
+                    traceback.print_exc()
+                ended, self.failed = on_full_disk(error) + raised(error), not self.beyond_epoch
+                if isinstance(error, EOFError) and "getpass" in traceback.extract_tb(error.__traceback__)[-1].filename:
+                    return f"EOFError: EOF when reading a line, {ended}"  # as `input` says
+                return ended
 
     def _exits(self, status: int) -> None:
         self.failed = status != 0 and not self.beyond_epoch
@@ -100,8 +147,6 @@ class Watched:
     def _runs_another(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "os.exec" or os.getpid() != self._process:
             return
-        from slowstep_probe.looks import looking
-
         if not looking(_may_be_run)(arguments[0]):
             return
         if self.boundaries > 1:
@@ -117,11 +162,8 @@ class Watched:
         self.boundaries += 1
         self._own_end.trains_here()
         self.epoch_steps.step_ended(self.probe, self.survey)
-        if os.getpid() != self._process:
-            from slowstep_probe.changing.data_parallel import world_size
-
-            if world_size() > 1:
-                self._send({"refused": OF_ITS_OWN})
+        if os.getpid() != self._process and world_size() > 1:
+            self._send({"refused": OF_ITS_OWN})
         if self.boundaries == 1:
             self.early.detach()
             self.first = time.monotonic() - self.began
@@ -147,7 +189,7 @@ class Watched:
     def _epoch_is_far(self) -> bool:
         """True if the end of the epoch would take too long at the pace of the steps so far. Ranks don't ask it."""
         until_then = self._watched_seconds / self.boundaries * self.stop_at
-        return "wire" not in self.asked and until_then > self.asked["epoch_seconds"]
+        return self.own is None and until_then > self.asked["epoch_seconds"]
 
     @property
     def _collects_unseen(self) -> bool:
@@ -163,7 +205,7 @@ class Watched:
         """True if such steps are waited for, for twice as long as it took before the first step. Ranks don't ask it."""
         shortest, longest = COLLECTS_SOON
         wait = min(max(shortest, 2 * self._collecting), longest, self.asked["epoch_seconds"])
-        return "wire" not in self.asked and self._watched_seconds < wait and self._collects_unseen
+        return self.own is None and self._watched_seconds < wait and self._collects_unseen
 
     @property
     def _watched_seconds(self) -> float:
@@ -172,8 +214,6 @@ class Watched:
 
     def _wanted(self) -> int:
         """Return the steps that are worth watching: beyond the first epoch's end if it is near."""
-        from slowstep_probe.looks import length_of
-
         asked, batches = self.asked["steps"], length_of(self.probe.loader)
         if batches is None:
             return asked
@@ -209,43 +249,38 @@ class Watched:
             "steps": self.steps,
             "first_step_boundary": self.first,
             "kept": self.protection is None,
-            "early": self.early.found if "wire" in self.asked else {},
+            "early": self.early.found if self.own else {},
             "training": training,
         }
         if self.protection is not None:
             found["written"] = self.protection.written()[:MOST_FILES]
         self._send(found)
 
-    def tell_early(self, found: dict[str, str]) -> NoReturn:
+    def _tell_early(self, found: dict[str, str]) -> NoReturn:
         """Tell the variables with which the program has to be started, since a library is imported with them now."""
         self._told.acquire()
         self._send({"early": found})
 
-    def tell_several(self, would: Any, before: Mapping[str, str]) -> None:
+    def _tell_several(self, would: Would) -> None:
         """Tell that the program would start several processes now, with what its launcher put into the environment.
 
         Processes that join a group when the program has trained are no ranks of it, and neither are those that a rank
         starts which has trained, or has met others.
         """
-        from slowstep_probe.changing.data_parallel import world_size
-        from slowstep_probe.ranks.rank import PROCESS, way_of
-
-        is_rank = "wire" in self.asked
+        is_rank = self.own is not None
         if (self.boundaries and (is_rank or way_of(would.launcher) == PROCESS)) or (is_rank and world_size()):
             return
         self._told.acquire()
-        env = {name: value for name, value in os.environ.items() if before.get(name) != value}
+        env = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
         self._send({**vars(would), "env": env})
 
     def _send(self, found: dict[str, Any]) -> NoReturn:
         """Write what is told, and end the process; one of several ranks waits until all are ended."""
-        from slowstep_probe.processes.own_end import EXIT
-
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # the program may have put anything in its place
                 stream.flush()
-        if "wire" in self.asked:
-            self.asked["wire"].send(loads(dumps(found, default=str)))
+        if self.own is not None:
+            self.own.wire.send(loads(dumps(found, default=str)))
             while True:
                 threading.Event().wait()
         with os.fdopen(self.asked["result"], "w") as out:
@@ -254,15 +289,11 @@ class Watched:
 
     def _training(self) -> dict[str, Any]:
         """Return what was seen of the training. What odd objects do not tell is left out."""
-        from slowstep_probe.looks import looking
-        from slowstep_probe.observed import observed
-        from slowstep_probe.survey.seen_training import seen_training
-
         probe = self.probe
         block, steps = probe.close()
         probe.fetched.epoch_of_longest = probe.fetched.ends_within
         facts = self.effects.facts(probe.models, probe.loader) | observed(probe)
-        if self.exchange:
+        if self.own is not None:
             facts |= looking(self.exchange.facts)(probe.models, probe.loader) or {}
         trainer, collecting = self.configurations.trainer, self._collector.seconds
         found = seen_training(probe, self.survey, block, trainer, facts, self._updates_of_a_step(), collecting)
@@ -284,13 +315,10 @@ class Watched:
 
     def _is_asked(self) -> bool:
         """Return whether this rank is asked where it can meet others: they have told, and it may wait for them."""
-        from slowstep_probe.processes.wire import wait
-
-        wire = self.asked.get("wire")
-        if wire is None or not wait([wire], 0.0):
+        if self.own is None or not wait([self.own.wire], 0.0):
             return False
         try:
-            return bool(wire.receive())
+            return bool(self.own.wire.receive())
         except EOFError:
             return False
 
@@ -302,8 +330,6 @@ class Watched:
                 self._tell_where_to_meet()
             if self.boundaries > 1 and time.monotonic() - self.began > self.asked["seconds"] + self.asked["startup"]:
                 break
-        from slowstep_probe import places
-
         frame: FrameType | None = sys._current_frames().get(self._main)
         self.tell("", standing=places.standing(frame) if frame else "")
 

@@ -21,7 +21,7 @@ from slowstep_probe.places import from_here, raised_at
 from slowstep_probe.plain import shortened
 from slowstep_probe.secret import cleaned
 from slowstep_probe.trial.messages import Failed
-from slowstep_probe.trial.told import NotTestable
+from slowstep_probe.trial.program_hooks import NotTestable
 
 SHARED_MEMORY_TEXTS = ("shared memory", "</torch_", "is killed by signal: Bus error")
 """Parts of an exception's text by which a full /dev/shm is recognised. Loader workers hand over their batches through

@@ -12,14 +12,14 @@ from __future__ import annotations
 import bisect
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from statistics import median
 from typing import Any
 
 from slowstep_probe.operator_names import OF_VECTORS, OF_WEIGHTS, PRODUCTS
 from slowstep_probe.profiled import Loop
+from slowstep_probe.trial.host_events import OUTSIDE, HostEvents, is_operator, node_of, outermost, with_parts
 
 OFTEN = 50
 """The fewest calls of one operator between two products that are taken for a loop."""
@@ -36,9 +36,6 @@ ALIKE = 2
 UNDOING = re.compile(r"::mm$|::addmm$|::bmm$|_backward$")
 """The operators by which a node goes back through a product with weights. What is computed anew is none of them."""
 
-NODE = "autograd::engine::evaluate_function"
-"""The beginning of the name of a frame in which the engine of autograd computes a node of the backward pass."""
-
 MOVES = re.compile(
     r"(Select|Slice|Index|Narrow|Split|Unbind|Stack|Cat|Copy|Expand|View|Squeeze|Unsqueeze|AsStrided)\w*Backward"
 )
@@ -46,12 +43,6 @@ MOVES = re.compile(
 
 BACK = 2
 """The FLOPs of a way back over those of the way forth: gradients of weights, and of inputs."""
-
-IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
-"""The names of nodes that are not Python's. What one of them calls again and again is no loop in Python."""
-
-OUTSIDE, IN_C_ALONE = 0, -1
-"""The places of operators outside of all nodes, and of those that a node calls which is none of Python's."""
 
 
 @dataclass(frozen=True)
@@ -83,43 +74,33 @@ class Repeated:
 
 
 def loops(
-    events: Sequence[Any],
-    part: Callable[[Any], tuple[str, int]],
-    steps: int,
-    busy: Sequence[tuple[float, float]] = (),
-    repeated: Sequence[Repeated] = (),
+    events: HostEvents, busy: Sequence[tuple[float, float]] = (), repeated: Sequence[Repeated] = ()
 ) -> dict[str, Loop]:
     """Return the loops of each phase, told as one.
 
-    `events` are those of the profiler on the host, `part` tells the phase and the number of the step of an event,
     `busy` are the spans in which a device computes, and `repeated` are those in which a module is called again and
     again, in order, both in us. Time in which a device computes is not lost.
     """
-    forth, found = _forth(events, part, busy, repeated), dict[str, Loop]()
+    forth, found = _forth(events, busy, repeated), dict[str, Loop]()
     for phase, turns in forth.items():
-        loop = turns.loop(steps)
+        loop = turns.loop(events)
         if loop.seconds > 0:
             found[phase] = loop
     for phase in list(found):
-        loop = forth[phase].way_back(events, part, busy).loop(steps)
+        loop = forth[phase].way_back(events, busy).loop(events)
         if loop.seconds > (found["backward"].seconds if "backward" in found else 0.0):
             found["backward"] = replace(loop, of=phase)
     return found
 
 
-def _forth(
-    events: Sequence[Any],
-    part: Callable[[Any], tuple[str, int]],
-    busy: Sequence[tuple[float, float]],
-    repeated: Sequence[Repeated],
-) -> dict[str, _Turns]:
-    """Return the turns of each phase's loop. `part` tells the phase and the number of the step of an event."""
-    found, made_by = defaultdict[str, _Turns](_Turns), makers(events)
-    for stretch in _stretches(events, part, repeated):
+def _forth(events: HostEvents, busy: Sequence[tuple[float, float]], repeated: Sequence[Repeated]) -> dict[str, _Turns]:
+    """Return the turns of each phase's loop."""
+    found = defaultdict[str, _Turns](_Turns)
+    for stretch in _stretches(events, repeated):
         calls, number = Counter(e.name for e in stretch), _within(stretch[0], repeated) if stretch else None
         if max(calls.values(), default=0) < OFTEN and number is None:
             continue
-        phase, step = part(stretch[0])
+        phase, step = events.part(stretch[0])
         if phase == "backward" and node_of(stretch[0]) == OUTSIDE:
             continue  # behind the last node, where gradients are handed on in C++
         turns = found[phase]
@@ -127,7 +108,7 @@ def _forth(
         turns.without_gradients[step] += 1e-6 * _without_gradients(stretch, calls) * _idle(stretch, busy)
         turns.operators.update(calls)
         for product, operators in _by_product(stretch, () if number is None else repeated[number].products):
-            turns.add(step, operators, made_by, product)
+            turns.add(step, operators, events, product)
     for one in repeated:
         if one.phase in found:
             found[one.phase].modules[one.name] += one.calls
@@ -156,10 +137,9 @@ class _Turns:
     nodes: dict[int, float] = field(default_factory=dict)
     """The nodes of autograd that they make, by number, with the FLOPs of going back through each."""
 
-    def add(self, step: int, operators: Sequence[Any], made_by: Mapping[int, Any], product: Product | None) -> None:
+    def add(self, step: int, operators: Sequence[Any], events: HostEvents, product: Product | None) -> None:
         """Add operators that compute a product, or none whose FLOPs are known, and the nodes that they made."""
-        parts = (e for operator in operators for e in with_parts(operator))
-        made = {e.sequence_nr: e for e in parts if made_by.get(e.sequence_nr) is e}
+        made = events.made_in(operators)
         multiply = [number for number, e in made.items() if OF_WEIGHTS.search(e.name)]
         multiply = multiply if len(multiply) <= ALIKE else []
         self.nodes.update(dict.fromkeys(made, 0.0))
@@ -174,23 +154,21 @@ class _Turns:
             self.products[step] += long
             self.flops[step] += flops
 
-    def way_back(
-        self, events: Sequence[Any], part: Callable[[Any], tuple[str, int]], busy: Sequence[tuple[float, float]]
-    ) -> _Turns:
+    def way_back(self, events: HostEvents, busy: Sequence[tuple[float, float]]) -> _Turns:
         """Return what going back through the nodes takes."""
         back = _Turns(operators=self.operators, modules=self.modules, where=self.where)
-        for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in self.nodes):
-            step, flops = part(node)[1], self.nodes[node.sequence_nr]
+        for node in (node for node in events.nodes if node.sequence_nr in self.nodes):
+            step, flops = events.part(node)[1], self.nodes[node.sequence_nr]
             back.seconds[step] += 1e-6 * _undone(node) * _idle([node], busy)
             if flops:
                 back._multiply(step, _called_by(node), UNDOING, flops)
         return back
 
-    def loop(self, steps: int) -> Loop:
+    def loop(self, events: HostEvents) -> Loop:
         """Return what is told of the loop over all steps."""
         name, calls = (self.modules or self.operators).most_common(1)[0]
         of = (self.seconds, self.products, self.flops, self.without_gradients)
-        seconds, products, flops, without = (of_most_steps(one, steps) for one in of)
+        seconds, products, flops, without = map(events.of_most_steps, of)
         times = {"seconds": seconds, "products": products, "flops": flops, "without_gradients": without}
         return Loop(name=name, calls=calls, where=self.where, **times)
 
@@ -207,46 +185,22 @@ def _by_product(stretch: Sequence[Any], products: Sequence[Product]) -> Iterator
     yield None, beside
 
 
-def of_most_steps(seconds: Mapping[int, float], steps: int) -> float:
-    """Return the median of what each step took, times their number, from the seconds by the number of the step.
-
-    A step in which the machine did something else must not speak for all.
-    """
-    return steps * median(seconds.get(step, 0.0) for step in range(steps))
-
-
-def outermost(event: Any) -> Any:
-    """Return the operator that was called by Python or by autograd, and in which an event of the profiler happened."""
-    while (parent := event.cpu_parent) is not None and "::" in parent.name and not parent.name.startswith("autograd::"):
-        event = parent
-    return event
-
-
-def _stretches(
-    events: Iterable[Any], part: Callable[[Any], Hashable], repeated: Sequence[Repeated]
-) -> Iterator[list[Any]]:
+def _stretches(events: HostEvents, repeated: Sequence[Repeated]) -> Iterator[list[Any]]:
     """Yield the operators that Python calls one after the other, without a product among them.
 
-    A stretch lies within one thread, one `part` of the profile, and one node of the backward pass: from node to node no
+    A stretch lies within one thread, one part of the profile, and one node of the backward pass: from node to node no
     Python runs. Where a module is called again and again, products belong to it.
     """
-    called, products = dict[int, Any](), set[int]()
-    for event in events:
-        operator = outermost(event)
-        if is_operator(operator):
-            called[id(operator)] = operator
-            if _is_of_matrices(event) and _within(operator, repeated) is None:
-                products.add(id(operator))
+    multiply = {id(outermost(event)) for event in events.every if _is_of_matrices(event)}
     stretch, last = list[Any](), None
-    for operator in sorted(called.values(), key=lambda e: (e.thread, e.time_range.start)):
-        node = node_of(operator)
-        if node == IN_C_ALONE:
-            continue
-        within = (operator.thread, part(operator), node, _within(operator, repeated))
-        if within != last or id(operator) in products:
+    for operator in events.called:
+        number = _within(operator, repeated)
+        is_product = number is None and id(operator) in multiply
+        within = (operator.thread, events.part(operator), node_of(operator), number)
+        if within != last or is_product:
             yield stretch
             stretch, last = [], within
-        if id(operator) not in products:
+        if not is_product:
             stretch.append(operator)
     yield stretch
 
@@ -262,34 +216,9 @@ def _within(event: Any, repeated: Sequence[Repeated]) -> int | None:
     return i if i >= 0 and start < repeated[i].end else None
 
 
-def makers(events: Iterable[Any]) -> dict[int, Any]:
-    """Return the operator that made each node of autograd, by the node's number.
-
-    An operator that makes none has the number of the next node, so it is the last one with a number that made it.
-    """
-    found = dict[int, Any]()
-    for e in events:
-        if e.sequence_nr >= 0 and not e.fwd_thread:  # a node has the thread of its forward pass
-            last = found.get(e.sequence_nr)
-            if last is None or e.time_range.start >= last.time_range.start:
-                found[e.sequence_nr] = e
-    return found
-
-
-def with_parts(event: Any) -> Iterator[Any]:
-    """Yield an event and all that happen in it."""
-    yield event
-    for part in event.cpu_children:
-        yield from with_parts(part)
-
-
 def _called_by(node: Any) -> Iterator[Any]:
     """Yield the operators that a node calls, without those within them."""
     return (e for e in with_parts(node) if is_operator(e) and outermost(e) is e)
-
-
-def is_operator(event: Any) -> bool:
-    return "::" in event.name and not event.name.startswith("autograd::")
 
 
 def _undone(node: Any) -> float:
@@ -305,17 +234,6 @@ def _is_long(operator: Any) -> bool:
 
 def _took(event: Any) -> float:
     return event.time_range.end - event.time_range.start
-
-
-def node_of(event: Any) -> int:
-    """Return the identity of the backward pass's node in which Python may have called an operator, or its place."""
-    while event is not None:
-        if event.name.startswith(NODE):
-            return id(event)
-        if IN_C.search(event.name):
-            return IN_C_ALONE
-        event = event.cpu_parent
-    return OUTSIDE
 
 
 def _lost(stretch: Sequence[Any]) -> float:

@@ -5,20 +5,13 @@ A loss may be one operator or many (`poisson_nll_loss`, a line of the user's own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
-
-from slowstep_probe.trial.loops import NODE, SHORT, makers, with_parts
+from slowstep_probe.trial.host_events import HostEvents, with_parts
+from slowstep_probe.trial.loops import SHORT
 
 
-def in_losses(events: Iterable[Any], part: Callable[[Any], tuple[str, int]], own: Callable[[Any], float]) -> float:
-    """Return the seconds of such operators. One that takes hardly more than its call may be a loop's, and counts not.
-
-    `part` returns the phase and the step of an event, and `own` its own microseconds.
-    """
-    every = list(events)
-    gone_through = {e.sequence_nr for e in every if e.name.startswith(NODE)}
-    made = [e for number, e in makers(every).items() if number in gone_through and part(e)[0] == "other"]
-    parts = [list(with_parts(e)) for e in made]
-    lasting = [some for some in parts if 1e-6 * sum(own(e) for e in some) > SHORT]
-    return 1e-6 * sum({id(e): own(e) for some in lasting for e in some}.values())
+def in_losses(events: HostEvents) -> float:
+    """Return the seconds of such operators, but for those that take hardly more than their call, as in a loop."""
+    gone_through = {node.sequence_nr for node in events.nodes}
+    makers = (e for number, e in events.makers.items() if number in gone_through and events.part(e)[0] == "other")
+    lasting = {id(e): e for one in makers if events.seconds(one) > SHORT for e in with_parts(one)}
+    return 1e-6 * sum(map(events.own, lasting.values()))

@@ -25,7 +25,7 @@ from slowstep_probe.trial.failure import failure
 from slowstep_probe.trial.memory_peaks import memory_peaks
 from slowstep_probe.trial.messages import Launch, encoded
 from slowstep_probe.trial.process_end import end, without_child_signals
-from slowstep_probe.trial.told import NotTestable
+from slowstep_probe.trial.program_hooks import NotTestable
 from slowstep_probe.trial.trial import Trial
 
 

@@ -17,7 +17,8 @@ from torch.autograd import DeviceType
 from torch.profiler import profile
 
 from slowstep_probe.profiled import Operator, ProfileRecord, Unused, no_profile
-from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
+from slowstep_probe.trial.host_events import HostEvents
+from slowstep_probe.trial.loops import PAUSE, Repeated, loops
 from slowstep_probe.trial.losses import in_losses
 from slowstep_probe.trial.module_calls import OFTEN, ModuleCalls
 from slowstep_probe.trial.moves import moves
@@ -83,18 +84,19 @@ class ProfiledSteps:
         if self.on_device and not self._on_device:
             return no_profile(NO_KERNEL)
         busy, gaps = self._busy()
+        host = HostEvents(self._host_events, self._part, steps, self._own)
         return ProfileRecord(
             device="cuda" if self.on_device else "cpu",
             steps=steps,
             seconds=seconds,
             operators=self._operators(),
             by_phase=self._by_phase(),
-            pauses={} if self.on_device else self._pauses(steps),
-            loops=loops(self._host_events, self._part, steps, covered(_spans(self._on_device)), self._repeated()),
-            earlier=through_earlier_steps(self._host_events, self._part, steps, self._own),
-            written_out=written_out(self._host_events, self._part, steps, self._own),
-            losses=in_losses(self._host_events, self._part, self._own),
-            moves=moves(self._host_events, self._part, steps, self._own, TOP),
+            pauses={} if self.on_device else self._pauses(host),
+            loops=loops(host, covered(_spans(self._on_device)), self._repeated()),
+            earlier=through_earlier_steps(host),
+            written_out=written_out(host),
+            losses=in_losses(host),
+            moves=moves(host, TOP),
             again=self._computed_again("forward"),
             again_backward=self._computed_again("backward"),
             ignored=self._of_all_steps(self.calls_of_operators.rows.ignored),
@@ -144,7 +146,7 @@ class ProfiledSteps:
                 found[phase].append(Operator(name=name, calls=calls, seconds=seconds))
         return dict(found)
 
-    def _pauses(self, steps: int) -> dict[str, float]:
+    def _pauses(self, host: HostEvents) -> dict[str, float]:
         """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps.
 
         What other processes may have made is none: the time for which this thread waited for a core.
@@ -157,11 +159,12 @@ class ProfiledSteps:
                 if 1e-6 * (b - a) > PAUSE:
                     found[phases((a + b) / 2)][self._step_at((a + b) / 2)] += 1e-6 * (b - a)
         waited = [after - before for before, after in pairwise(self.waited)]
-        of_most = {
-            phase: of_most_steps({step: max(0.0, times[step] - waited[step]) for step in range(steps)}, steps)
-            for phase, times in found.items()
-        }
-        return {phase: seconds for phase, seconds in of_most.items() if seconds > 0}
+        return host.totals(
+            {
+                phase: {step: max(0.0, times[step] - waited[step]) for step in range(self.steps)}
+                for phase, times in found.items()
+            }
+        )
 
     def _part(self, event: Any) -> tuple[str, int]:
         """Return the phase and the number of the step in which an event begins."""

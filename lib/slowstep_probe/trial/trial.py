@@ -64,11 +64,11 @@ from slowstep_probe.trial.pass_loops import PassLoops
 from slowstep_probe.trial.process_end import end, without_child_signals
 from slowstep_probe.trial.profiled_steps import ANNOTATION
 from slowstep_probe.trial.profiling import PROFILES_ITSELF, Profiling, warm_up_profiler
+from slowstep_probe.trial.program_hooks import hooks
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.step_hooks import StepHooks
 from slowstep_probe.trial.time_by_place import Places
-from slowstep_probe.trial.told import told
 from slowstep_probe.trial.update_calls import own_weights
 from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
 
@@ -240,7 +240,7 @@ class Trial:
         One of them may ask the loader for a batch to look at while the others wait for it in a collective.
         """
         self.met = True
-        told.before_first_step()
+        hooks.before_first_step()
 
     def _be_ready(self) -> None:
         """Send `Ready`, before the first step; as one of several ranks after it."""
@@ -248,17 +248,17 @@ class Trial:
         self.own_end.trains_here()
         if gc.get_freeze_count() <= self.frozen:  # else the program froze its own objects
             gc.unfreeze()  # the warm interpreter froze what it had imported, which the program's own would not
-        told.before_first_step()
-        self.startup |= told.seconds
-        self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
-        self.startup |= told.beforehand
-        self.device = told.device or device_of(self.launch.on_device)
+        hooks.before_first_step()
+        self.startup |= hooks.seconds
+        self.startup["first step boundary"] = time.perf_counter() - self.began - sum(hooks.seconds.values())
+        self.startup |= hooks.beforehand
+        self.device = hooks.device or device_of(self.launch.on_device)
         self.probe.clock = self.probe.clock.on(None)
         if torch.cuda.is_initialized():
             with contextlib.suppress(RuntimeError):  # another allocator than PyTorch's may tell no peaks
                 for number in devices.used():
                     torch.cuda.reset_peak_memory_stats(number)  # the peak of training, not of building
-        self._send(Ready(startup=self.startup, device=self.device, periodic_events=list(told.periodic_events())))
+        self._send(Ready(startup=self.startup, device=self.device, periodic_events=list(hooks.periodic_events())))
 
     def _send_block(self) -> None:
         block, steps = self.probe.close()
@@ -357,7 +357,7 @@ class Trial:
 
     def _observe(self) -> dict[str, Any]:
         seen = self.changes.facts() if self.changes else {}
-        found = seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
+        found = seen | dict(hooks.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
         if self.launch.group is None:
             return found
         exchange = looking(self.exchange.facts)(self.probe.models, self.probe.loader) or {}
@@ -374,7 +374,7 @@ class Trial:
         return done
 
     def _happen(self, request: PeriodicEvent) -> PeriodicEventDone:
-        clock, event = self.probe.clock, told.periodic_events()[request.event]
+        clock, event = self.probe.clock, hooks.periodic_events()[request.event]
         looks = Places(lambda: 0, within=self._happen.__name__) if request.looks else None
         clock.synchronize()
         began = time.perf_counter()

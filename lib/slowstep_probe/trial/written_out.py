@@ -13,22 +13,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 from slowstep_probe.operator_names import PRODUCTS
 from slowstep_probe.profiled import ATTENTION, PRODUCT
-from slowstep_probe.trial.loops import (
-    IN_C_ALONE,
-    NODE,
-    is_operator,
-    makers,
-    node_of,
-    of_most_steps,
-    outermost,
-    with_parts,
-)
+from slowstep_probe.trial.host_events import HostEvents, with_parts
 
 BATCHED = ("aten::bmm", "aten::baddbmm")
 """The products of attention: nothing else in most models multiplies batches."""
@@ -51,45 +42,30 @@ NO_NODE = 2**62
 
 MULTIPLIES, SUMS = "aten::mul", "aten::sum"
 
-Part = Callable[[Any], tuple[str, int]]
 
-
-def written_out(
-    events: Sequence[Any], part: Part, steps: int, own: Callable[[Any], float]
-) -> dict[str, dict[str, float]]:
-    """Return the seconds of each phase in what is written out, and going back through that, by what it is.
-
-    `events` are those of the profiler on the host, `part` tells the phase and the number of the step of an event, and
-    `own` its own time in us. The seconds are those of most steps, over all of them.
-    """
-    called = {id(operator): operator for event in events if is_operator(operator := outermost(event))}
-    of_program = [operator for operator in called.values() if node_of(operator) != IN_C_ALONE]
-    ordered = sorted(of_program, key=lambda e: (e.thread, e.time_range.start))
-    made_by, nodes = makers(events), [e for e in events if e.name.startswith(NODE)]
+def written_out(events: HostEvents) -> dict[str, dict[str, float]]:
+    """Return the seconds of each phase in what is written out, and going back through that, by what it is."""
     found: dict[str, dict[str, float]] = {}
-    broadcast = {node.sequence_nr for node in nodes if any(e.name == SUMS for e in with_parts(node))}
-    products = _products(ordered, part, {n for n, e in made_by.items() if n in broadcast and e.name == MULTIPLIES})
-    for what, operators in ((ATTENTION, _attention(ordered, part)), (PRODUCT, products)):
+    for what, operators in ((ATTENTION, _attention(events)), (PRODUCT, _products(events))):
         forth = list(operators)
-        made = {e.sequence_nr for one in forth for e in with_parts(one) if made_by.get(e.sequence_nr) is e}
+        made = events.made_in(forth)
         taken = defaultdict[str, Counter[int]](Counter)
-        for one in [*forth, *(node for node in nodes if node.sequence_nr in made)]:
-            phase, step = part(one)
-            taken[phase][step] += sum(1e-6 * own(e) for e in with_parts(one))
-        totals = {phase: of_most_steps(seconds, steps) for phase, seconds in taken.items()}
-        if seconds := {phase: total for phase, total in totals.items() if total > 0}:
+        for one in [*forth, *(node for node in events.nodes if node.sequence_nr in made)]:
+            phase, step = events.part(one)
+            taken[phase][step] += events.seconds(one)
+        if seconds := events.totals(taken):
             found[what] = seconds
     return found
 
 
-def _attention(ordered: Sequence[Any], part: Part) -> Iterator[Any]:
+def _attention(events: HostEvents) -> Iterator[Any]:
     """Yield the operators between two products of batches with a softmax between them."""
     first, between = None, list[Any]()
-    for operator in ordered:
+    for operator in events.called:
         names = [e.name for e in with_parts(operator)]
         of_batches = any(name in BATCHED for name in names) and not any(word in operator.name for word in FUSED)
         if of_batches or any(PRODUCTS.search(name) for name in names):
-            same = of_batches and first is not None and (first.thread, part(first)) == (operator.thread, part(operator))
+            same = of_batches and first is not None and _are_together(events, first, operator)
             if same and any("aten::_softmax" in (e.name for e in with_parts(one)) for one in between):
                 yield from between
             first, between = (operator if of_batches else None), []
@@ -98,28 +74,34 @@ def _attention(ordered: Sequence[Any], part: Part) -> Iterator[Any]:
             first = first if len(between) <= MOST and BETWEEN.fullmatch(operator.name) else None
 
 
-def _products(ordered: Sequence[Any], part: Part, broadcast: set[int]) -> Iterator[Any]:
+def _products(events: HostEvents) -> Iterator[Any]:
     """Yield the operators that multiply elements and that sum them at once.
 
-    The multiplications are those whose nodes, of these numbers, sum on their way back: elements that met several others
-    get the sum of what these give. Where each meets one, there is no product of matrices.
+    The multiplications are those whose nodes sum on their way back: elements that met several others get the sum of
+    what these give. Where each meets one, there is no product of matrices.
     """
-    for one, after in pairwise(ordered):
-        at_once = (one.thread, part(one)) == (after.thread, part(after)) and after.name == SUMS
+    broadcast = {node.sequence_nr for node in events.nodes if any(e.name == SUMS for e in with_parts(node))}
+    broadcast &= {number for number, e in events.makers.items() if e.name == MULTIPLIES}
+    for one, after in pairwise(events.called):
+        at_once = after.name == SUMS and _are_together(events, one, after)
         if at_once and one.name == MULTIPLIES and one.sequence_nr in broadcast:
             yield from (one, after)
 
 
-def through_earlier_steps(events: Sequence[Any], part: Part, steps: int, own: Callable[[Any], float]) -> float:
+def _are_together(events: HostEvents, one: Any, other: Any) -> bool:
+    return one.thread == other.thread and events.part(one) == events.part(other)
+
+
+def through_earlier_steps(events: HostEvents) -> float:
     """Return the seconds in which backward passes go through what earlier steps went through already.
 
     A graph that is kept, or a state that is not detached, is gone through again and again; any other graph is once,
     whenever it was made.
     """
     first, taken = dict[tuple[int, int], int](), Counter[int]()
-    for node in sorted((e for e in events if e.name.startswith(NODE)), key=lambda e: e.time_range.start):
+    for node in sorted(events.nodes, key=lambda e: e.time_range.start):
         if 0 <= node.sequence_nr < NO_NODE:
-            step = part(node)[1]
+            step = events.part(node)[1]
             if first.setdefault((node.fwd_thread, node.sequence_nr), step) < step:
-                taken[step] += sum(1e-6 * own(e) for e in with_parts(node))
-    return of_most_steps(taken, steps)
+                taken[step] += events.seconds(node)
+    return events.of_most_steps(taken)

@@ -25,7 +25,7 @@ import torch
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.own_time import time
 from slowstep_probe.patches import Patches
-from slowstep_probe.trial.told import told
+from slowstep_probe.trial.program_hooks import hooks
 from slowstep_probe.weights import arena, calls
 
 BUILDERS = ("from_pretrained", "_from_config")
@@ -57,7 +57,6 @@ class BuiltOnce:
         self.folder, self.seconds = folder, seconds
 
     def attach(self, patches: Patches, late: LateImports) -> None:
-        """Begin."""
         late.on("transformers.modeling_utils", lambda it: watch(it.PreTrainedModel, self._called, patches))
 
     def _called(self, original: Callable[..., Any], kind: type, *args: Any, **kwargs: Any) -> Any:
@@ -96,7 +95,7 @@ class BuiltOnce:
                 return model
             finally:
                 arena.go_on_from(states)
-        told.beforehand.pop(PART, None)  # this trial has built it itself
+        hooks.beforehand.pop(PART, None)  # this trial has built it itself
         return same
 
     @contextlib.contextmanager
@@ -124,8 +123,8 @@ class BuiltOnce:
             return False
         if any(t.is_meta or not t.is_contiguous() or not _is_known(type(t)) for t in arena.tensors_of(model)):
             return False
-        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        if any("forward" in vars(m) or any(getattr(m, name) for name in hooks) for m in model.modules()):
+        attributes = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        if any("forward" in vars(m) or any(getattr(m, name) for name in attributes) for m in model.modules()):
             return False
         return arena.fits(model, self.folder)
 
@@ -169,7 +168,7 @@ def _read(
     for one, left in zip(given, changed, strict=True):
         vars(one).update(left)
     arena.go_on_from(states)
-    told.beforehand[PART] = told.beforehand.get(PART, 0.0) + seconds
+    hooks.beforehand[PART] = hooks.beforehand.get(PART, 0.0) + seconds
     return model
 
 

@@ -64,7 +64,6 @@ class OptionValues:
         """What was found at the first step."""
 
     def attach(self, patches: Patches, late: LateImports) -> None:
-        """Begin."""
         patches.look(argparse.ArgumentParser, "parse_known_args", self._argparse)
         late.on("click.core", lambda module: patches.look(module.Command, "parse_args", self._click))
 

@@ -1,4 +1,4 @@
-"""What a program that knows of the trial tells it by itself. A script that knows nothing of it tells nothing."""
+"""Hooks by which a program that knows of the trial takes part in it. A script that knows nothing of it sets none."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class EventResult:
 
 
 @dataclass
-class Told:
-    """What a program tells."""
+class ProgramHooks:
+    """What a program tells its trial, and what the trial calls."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds of its start-up, by part."""
@@ -41,5 +41,5 @@ class Told:
     """A function that returns the periodic events that are too rare for a block, each ready to be called."""
 
 
-told = Told()
-"""What the program of this process has told. It is changed by the program alone, and read by its trial."""
+hooks = ProgramHooks()
+"""Those of the program of this process. They are set by the program alone, and read by its trial."""
