@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, audit
+from slowstep.audit.read.markups import as_markdown_tables
 from slowstep.audit.terminal_lines import compared
 from slowstep.settings.load import validate
 
@@ -191,3 +192,21 @@ def test_sums_so_far_are_not_those_of_the_planned_steps(tmp_path: Path) -> None:
 
     assert "steps" not in found.runs[0].given
     assert "tokens_per_step" not in found.runs[0].solved.known
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{|",
+        "|===",
+        "[2026-12-01 09:00:00] step 7 loss 1.0 [x]",
+        "[cols=2]\n|===\n|a",
+        ".. list-table::",
+        "  ",
+        "  * - ",
+    ],
+)
+def test_markups_without_an_end_are_read_in_linear_time(line: str) -> None:
+    """Twice as many lines take twice the time. Were it four times, these would take minutes, and hours at eight."""
+    for text in (f"{line}\n" * 20_001, f".. list-table::\n{line}\n" + "  \n" * 20_001):
+        assert text.count("\n") <= as_markdown_tables(text).count("\n") + 40_002

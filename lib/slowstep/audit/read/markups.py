@@ -71,8 +71,9 @@ MOST_TABLES = 200
 """The most tables of a text that are read."""
 
 
-MEDIAWIKI = re.compile(r"^\{\|.*?\n(?P<body>.*?)^\|\}", re.MULTILINE | re.DOTALL)
-ASCIIDOC = re.compile(r"^(?:\[(?P<given>.*)\]\n)?\|===\n(?P<body>.*?)^\|===", re.MULTILINE | re.DOTALL)
+# a body holds no line that begins a table, so that each line is looked at once, however many tables have no end
+MEDIAWIKI = re.compile(r"^\{\|.*\n(?P<body>(?:(?!\{\||\|\}).*\n)*)\|\}", re.MULTILINE)
+ASCIIDOC = re.compile(r"^(?:\[(?P<given>.*)\]\n)?\|===\n(?P<body>(?:(?!\|===).*\n)*)\|===", re.MULTILINE)
 LIST_TABLE = re.compile(
     r"^(?P<indent>[ ]*)\.\. list-table::.*\n(?P<body>(?:(?P=indent)[ ]+.*\n?|[ ]*\n)+)", re.MULTILINE
 )
@@ -154,7 +155,7 @@ def _of_asciidoc(found: re.Match[str]) -> list[list[str]]:
 def _of_list_table(found: re.Match[str]) -> list[list[str]]:
     """Return the rows of reStructuredText's `list-table`: a list of lists of cells."""
     rows: list[list[str]] = []
-    for begins, text in re.findall(r"^\s+(\*\s+)?-(?:\s+(.*))?$", found["body"], re.MULTILINE):
+    for begins, text in re.findall(r"^[ \t]+(\*[ \t]+)?-(?:[ \t]+(.*))?$", found["body"], re.MULTILINE):
         rows += [[]] if begins or not rows else []
         rows[-1].append(text.strip())
     return rows
