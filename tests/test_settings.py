@@ -73,6 +73,7 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
     [
         # names
         ({"modle": {}}, "modle", "no such key. Did you mean 'model'?"),
+        ({"minutes": 2}, "minutes", "no such key. Did you mean 'budget.minutes'?"),
         ({"model.nam_or_path": "x"}, "model.nam_or_path", "Did you mean 'name_or_path'?"),
         ({"budget.minimal_effect": 0.1}, "budget.minimal_effect", "Did you mean 'minimum_effect'?"),
         (

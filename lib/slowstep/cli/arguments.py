@@ -177,7 +177,7 @@ def _add_report(parser: Commands) -> None:
     text = "draw the reports again from the records of investigations, wherever they were measured"
     report = parser.add_command("report", text)
     _add_folders(report)
-    report.add_argument("--static", action="store_true", help="charts as drawings alone: below 0.1 MB a report")
+    report.add_argument("--static", action="store_true", help="charts as drawings alone: about 0.1 MB a report")
 
 
 def _add_export(parser: Commands) -> None:

@@ -140,6 +140,15 @@ def _fields(kind: Any) -> dict[str, dataclasses.Field]:
     return {name_in_files(f): f for f in _in_files(kind)}
 
 
+def _in_a_section(kind: Any, name: str) -> str:
+    """Return the hint that a section has the key `name`, which stands outside of it; empty if none has."""
+    for section, field in _fields(kind).items():
+        hint = _hints(kind)[field.name]
+        if any(dataclasses.is_dataclass(one) and name in _fields(one) for one in (hint, *get_args(hint))):
+            return f" Did you mean '{section}.{name}'?"
+    return ""
+
+
 def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
     if isinstance(value, kind):
         return value
@@ -152,7 +161,7 @@ def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
     for name, item in value.items():
         path = f"{key}.{name}" if key else str(name)
         if name not in fields:
-            problems.add(path, f"no such key.{nearest(str(name), fields)}")
+            problems.add(path, f"no such key.{nearest(str(name), fields) or _in_a_section(kind, str(name))}")
         else:
             given[fields[name].name] = _convert(hints[fields[name].name], item, problems, path)
     for name, field in fields.items():
