@@ -12,19 +12,21 @@ from slowstep.judgement.suspects.between_passes import (
     suspect_hooks,
     suspect_wait,
 )
-from slowstep.judgement.suspects.in_passes import suspect_pass
-from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect
+from slowstep.judgement.suspects.in_passes import suspect_passes
+from slowstep.judgement.suspects.suspect import TRAINS_NOTHING, Suspect
 from slowstep.judgement.suspects.unused_rows import suspect_tables
+from slowstep.judgement.throughput import speed_up
 
 
 def suspects(facts: RunFacts, minimum: float) -> list[Suspect]:
     """Return the phases whose lost time is certainly worth a gain of `minimum` (0.05 for 5 %); largest first."""
-    return [s for s in _candidates(facts, minimum) if s.least - 1 >= minimum]
+    return [s for s in _candidates(facts, minimum) if speed_up(s.of_both[0]) - 1 >= minimum]
 
 
 def perhaps_suspects(facts: RunFacts, minimum: float) -> list[Suspect]:
     """Return the phases whose lost time may be worth a gain of `minimum`, and is not certain to be; largest first."""
-    return [s for s in _candidates(facts, minimum) if s.least - 1 < minimum <= s.most - 1]
+    found = ((s, *map(speed_up, s.of_both)) for s in _candidates(facts, minimum))
+    return [s for s, least, most in found if least - 1 < minimum <= most - 1]
 
 
 def _candidates(facts: RunFacts, minimum: float) -> list[Suspect]:
@@ -32,7 +34,7 @@ def _candidates(facts: RunFacts, minimum: float) -> list[Suspect]:
     least = minimum / (1 + minimum)
     found = [suspect_wait(facts, phase, least) for phase in TRAINS_NOTHING]
     found += [suspect_between_phases(facts, least), _in_optimizer(facts, least)]
-    found += [suspect_pass(facts, phase, least) for phase in PASSES]
+    found += suspect_passes(facts, least)
     slow = skew(facts.blocks, least)
     if slow is not None:
         found = [_of_slow_rank(slow, facts, found)] + [s for s in found if s and s.phase != slow.phase]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.observed_sizes import ranks_of
@@ -54,6 +55,9 @@ WRITTEN_OUT = {
 }
 """What suspects do that write something out, what that consists of, and why it is lost."""
 
+PART = 0.25
+"""What takes less of one pass, as a part of the least that matters, is not looked at for what it takes of both."""
+
 WRITTEN_ANYWAY = {ATTENTION: 0.0, PRODUCT: 0.1}
 """What is written out counts from this share of the time in a pass. A mask times a loss takes little."""
 
@@ -62,12 +66,31 @@ MOVES_ANYWAY, USUALLY = 0.12, 0.03
 Of 46 architectures, only those that take sequences apart take more (docs/method.md)."""
 
 
-def suspect_pass(facts: RunFacts, phase: str, least: float) -> Suspect | None:
-    """Return the kind of lost time that certainly takes most of a pass; None where none takes the share `least`."""
+def suspect_passes(facts: RunFacts, least: float) -> list[Suspect]:
+    """Return the kind of lost time that certainly takes most of each pass, of those that take the share `least`.
+
+    What is done in one pass and gone back through in the other one may take that much in both of them together.
+    """
     if facts.profile is None:
-        return None
-    found = (suspect for kind in KINDS for suspect in kind(facts, facts.profile, phase, least))
-    return max(found, key=lambda suspect: suspect.share.lower, default=None)
+        return []
+    alone = {phase: max(_of_kinds(facts, phase, least), key=_certain, default=None) for phase in PASSES}
+    if all(alone.values()):
+        return list(filter(None, alone.values()))
+    small = {phase: list(_of_kinds(facts, phase, PART * least)) for phase in PASSES}
+    forth, back = ([alone[phase]] if alone[phase] else small[phase] for phase in PASSES)
+    pairs = [(there, way) for there, way in product(forth, back) if there.is_gone_back_through(way)]
+    there, way = max(pairs, key=lambda pair: sum(map(_certain, pair)), default=(None, None))
+    if not (there and way) or there.share.mean + way.share.mean < least:
+        return list(filter(None, alone.values()))
+    return [replace(there, other_pass=way.share), replace(way, other_pass=there.share)]
+
+
+def _of_kinds(facts: RunFacts, phase: str, least: float) -> Iterator[Suspect]:
+    return (suspect for kind in KINDS for suspect in kind(facts, facts.profile, phase, least))
+
+
+def _certain(suspect: Suspect) -> float:
+    return suspect.share.lower
 
 
 def _by_operators(facts: RunFacts, profile: ProfileRecord, phase: str, least: float) -> Iterator[Suspect]:

@@ -55,6 +55,8 @@ class Suspect:
     `WRITTEN_OUT`. Else empty."""
     does_at: str = ""
     """The line that does it; for a way back, the line that it goes back through. Its phase if no one line is known."""
+    other_pass: Interval | None = None
+    """The share that the same takes of the other pass, if both are held against what matters together."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
@@ -62,6 +64,17 @@ class Suspect:
     def at(self) -> str:
         """Return where most of it is in few words; empty if that is not known."""
         return self.mostly or next(iter(self.consists_of), "")
+
+    @property
+    def of_both(self) -> tuple[float, float]:
+        """Return the least and the most of the wall time that it takes, with what it takes of the other pass."""
+        shares = [self.share, self.other_pass] if self.other_pass else [self.share]
+        return sum(share.lower for share in shares), sum(share.upper for share in shares)
+
+    def is_gone_back_through(self, way: Suspect) -> bool:
+        """Return whether another one is the way back through what this one does at some place."""
+        there, back = (self.does, self.does_at), (way.does, way.does_at)
+        return bool(way.does_at) and way.back_through == self.phase and there == back
 
     @property
     def ratio(self) -> float:

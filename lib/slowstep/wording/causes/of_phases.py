@@ -158,7 +158,7 @@ def _is_the_same(suspect: Suspect, back: Suspect) -> bool:
     if suspect.rank is not None:
         return False
     if suspect.does or suspect.phase in PASSES:
-        return bool(back.does_at) and (suspect.does, suspect.does_at) == (back.does, back.does_at)
+        return suspect.is_gone_back_through(back)
     return function_at(suspect.at) == function_at(back.does_at) != ()
 
 
