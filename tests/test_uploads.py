@@ -88,19 +88,21 @@ UPLOADS = {
         import urllib.request
         import requests
         import httpx
-        assert requests.post("https://hooks.slack.com/services/T/B/x", json={"text": "begun"}).json() == {"ok": True}
+        assert requests.post("https://hooks.slack.com/services/T/B/x", json={"text": "begun"}).json()["ok"]
         with requests.Session() as session:
             for _ in range(2):
-                assert session.put("https://store.of.the.team/last.pt", data=b"x" * 10**6).status_code == 201
+                assert session.put("https://store.of.the.team/last.pt", data=b"x" * 10**6).status_code == 200
             assert session.delete("https://store.of.the.team/old.pt").status_code == 204
         hook = urllib.request.Request("https://discord.com/api/webhooks/1/x", data=b"{}")
-        assert urllib.request.urlopen(hook).read() == b'{"ok": true}'
+        assert b'"ok": true' in urllib.request.urlopen(hook).read()
         connection = http.client.HTTPConnection("store.of.the.team")
         connection.request("PUT", "/x", iter([b"a", b"b"]))
-        assert connection.getresponse().status == 201
-        assert httpx.post("https://api.telegram.org/bot1/sendMessage", json={}).json() == {"ok": True}
+        assert connection.getresponse().status == 200
+        assert httpx.post("https://api.telegram.org/bot1/sendMessage", json={}).json()["result"]["chat"]
+        assert requests.put("https://mine.blob.core.windows.net/c/x", data=b"x").status_code == 201
+        assert b"<UploadId>" in requests.post("http://minio.of.the.team:9000/b/k?uploads=").content
         import asyncio
-        assert asyncio.run(httpx.AsyncClient().put("https://store.of.the.team/x", content=b"x")).status_code == 201""",
+        assert asyncio.run(httpx.AsyncClient().put("https://store.of.the.team/x", content=b"x")).status_code == 200""",
     "a mail": """
         import smtplib
         from email.message import EmailMessage
@@ -125,6 +127,10 @@ UPLOADS = {
             store.put_file("nowhere", "bucket/x")
             store.rm("bucket/x", recursive=True)
             store.mkdir("bucket/y")
+            with store.transaction, store.open("bucket/last.pt", "wb") as file:
+                file.write(b"x")
+            with store.transaction, store.open("bucket/log.txt", "w") as file:
+                file.write("x")
         here = fsspec.filesystem("file")
         here.pipe_file("here.bin", b"x")
         assert open("here.bin", "rb").read() == b"x" """,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from typing import Any
 
@@ -35,4 +36,17 @@ def _changes(original: Any, files: Any, *args: Any, **kwargs: Any) -> Any:
 def _opens(original: Any, files: Any, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
     if set(mode).isdisjoint("wax+") or not _is_elsewhere(files):
         return original(files, path, mode, *args, **kwargs)
-    return tempfile.TemporaryFile("w+b")
+    return _ThrownAway()
+
+
+class _ThrownAway(io.BufferedRandom):
+    """A file that is gone when it is closed. A transaction of fsspec ends with `commit` or `discard`."""
+
+    def __init__(self) -> None:
+        super().__init__(tempfile.TemporaryFile("w+b", buffering=0))  # noqa: SIM115
+
+    def commit(self) -> None:
+        """Do nothing."""
+
+    def discard(self) -> None:
+        """Do nothing."""

@@ -32,7 +32,16 @@ OF_THE_MACHINE = ("localhost", "metadata.google.internal")
 MAILS = ("sendmail", "send_message")
 """The methods of `smtplib.SMTP` that send; they return the addresses that were refused."""
 
-ANSWERS = {"PUT": "201 Created", "DELETE": "204 No Content"}
+IN_PARTS = re.compile(r"(^|&)(uploads|uploadId)(=|&|$)")
+"""What the query of a POST has that begins or ends an upload in parts to a store that speaks S3's language."""
+
+AZURE = ".core.windows.net"
+"""The end of the hosts that answer a PUT by 201, where other stores answer it by 200."""
+
+BODY = '{"ok": true, "result": {"message_id": 0, "date": 0, "chat": {"id": 0, "type": "private"}}}'
+"""What chats answer; Telegram's clients read the result."""
+
+OF_PARTS = "<Result><UploadId>0</UploadId><Bucket>b</Bucket><Key>k</Key><Location>l</Location><ETag>0</ETag></Result>"
 
 CHANGES = re.compile(
     "(Put|Post|Create|Copy|Complete|Abort|Upload|Delete|Remove|Publish|Send|Stop|Terminate|Reboot|Run|Update|Modify|"
@@ -45,7 +54,7 @@ READS = ("CreateSession", "CreateToken")
 
 
 class Unsent(str):
-    """The answer of a service that was not asked: a text, as answers of the Hub are, with any attribute."""
+    """The answer of a service that was not asked: a text, as answers of the Hub are, with any attribute and item."""
 
     address = "https://huggingface.co/"
 
@@ -54,15 +63,21 @@ class Unsent(str):
             raise AttributeError(name)
         return Unsent(self.removeprefix(self.address)) if name == "repo_id" else Unsent()
 
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            return super().__getitem__(key)
+        except (IndexError, TypeError):
+            return Unsent()
+
     def __call__(self, *_: Any, **__: Any) -> Unsent:
         return self
 
 
 class Answer(dict[str, Any]):
-    """The same as a mapping, with any key."""
+    """The same as a mapping, with any key. What is counted in it (`FailedRecordCount`) is nothing."""
 
-    def __missing__(self, _: str) -> Unsent:
-        return Unsent()
+    def __missing__(self, key: str) -> Any:
+        return 0 if key.endswith("Count") else Unsent()
 
 
 def attach(patches: Patches, late: LateImports) -> None:
@@ -84,7 +99,8 @@ def is_change(method: str, url: str) -> bool:
     if host in OF_THE_MACHINE or _is_near(host):
         return False
     method = method.upper()
-    return method in CHANGING or (method == "POST" and TOLD.search(f"{host}{parts.path}") is not None)
+    told = TOLD.search(f"{host}{parts.path}") or IN_PARTS.search(parts.query)
+    return method in CHANGING or (method == "POST" and told is not None)
 
 
 def _is_near(host: str) -> bool:
@@ -100,8 +116,8 @@ class _Connections:
     """Connections of `http.client`, by which urllib, requests and what is built upon them send."""
 
     def __init__(self, patches: Patches, late: LateImports) -> None:
-        self._answered: WeakKeyDictionary[Any, socket.socket] = WeakKeyDictionary()
-        """Those whose request is not sent, each with the other end of what it reads its answer from."""
+        self._answered: WeakKeyDictionary[Any, tuple[socket.socket, socket.socket]] = WeakKeyDictionary()
+        """Those whose request is not sent, each with what it reads its answer from, and the other end of that."""
         late.on("http.client", lambda it: patches.around(it.HTTPConnection, "putrequest", self._begins))
         late.on("http.client", lambda it: patches.around(it.HTTPConnection, "send", self._sends))
         pool = "urllib3.connectionpool"
@@ -124,34 +140,45 @@ class _Connections:
     def _answers(self, connection: Any, method: str, url: str) -> bool:
         """Let a connection read an answer that nobody sends, where a request would change something."""
         host = getattr(connection, "_tunnel_host", None) or connection.host
-        address = url if "://" in url else f"http://{f'[{host}]' if ':' in host else host}{url}"
+        address = url if re.match(r"\w+://", url) else f"http://{f'[{host}]' if ':' in host else host}{url}"
         if not is_change(method, address):
             return False
         if connection.sock is not None:
             connection.sock.close()
         connection.sock, other = socket.socketpair()
         other.sendall(_answer(method, address))
-        self._answered[connection] = other
+        self._answered[connection] = connection.sock, other
         return True
 
     def _sends(self, original: Any, connection: Any, data: Any) -> Any:
-        return None if connection in self._answered else original(connection, data)
+        own, _ = self._answered.get(connection, (None, None))
+        # for another request it may have connected again, through a proxy
+        return None if own is not None and connection.sock is own else original(connection, data)
+
+
+def _status(method: str, host: str) -> str:
+    """Return the status by which a server says that it has done what it was asked."""
+    if method.upper() == "DELETE":
+        return "204 No Content"
+    return "201 Created" if method.upper() == "PUT" and host.endswith(AZURE) else "200 OK"
 
 
 def _answer(method: str, address: str) -> bytes:
     """Return what a server says that has done what it was asked, or that waits for a file at an address."""
-    status = ANSWERS.get(method.upper(), "200 OK")
-    body = "" if status.startswith("204") else '{"ok": true}'
+    parts = urlsplit(address)
+    status = _status(method, parts.hostname or "")
+    in_parts = method.upper() == "POST" and IN_PARTS.search(parts.query)
+    body = "" if status.startswith("204") else OF_PARTS if in_parts else BODY
     return (
-        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        f'ETag: "0"\r\nLocation: {address}\r\nConnection: close\r\n\r\n{body}'
+        f"HTTP/1.1 {status}\r\nContent-Type: application/{'xml' if in_parts else 'json'}\r\n"
+        f'Content-Length: {len(body)}\r\nETag: "0"\r\nLocation: {address}\r\nConnection: close\r\n\r\n{body}'
     ).encode()
 
 
 def _httpx(module: Any, patches: Patches) -> None:
     def answered(request: Any) -> Any:
-        status = int(ANSWERS.get(request.method, "200").split()[0])
-        return module.Response(status, json={"ok": True}, headers={"ETag": '"0"'}, request=request)
+        status = int(_status(request.method, request.url.host).split()[0])
+        return module.Response(status, content=BODY.encode(), headers={"ETag": '"0"'}, request=request)
 
     def sends(original: Any, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         is_kept = is_change(request.method, str(request.url))

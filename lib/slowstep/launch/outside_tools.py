@@ -18,36 +18,84 @@ ALWAYS = (
 )
 """Tools that read nothing."""
 
-COPIES = ("aws", "az", "azcopy", "gcloud", "gsutil", "mc", "oci", "ossutil", "rclone", "rsync", "s3cmd", "s5cmd", "scp")
-"""Tools that copy to another machine, or from it."""
+NEVER = "''"
+"""A pattern of the shell that matches no word of a command."""
+
+ADDRESSES = ",http:*|,https:*"
+"""Addresses by HTTP, as an option gives them."""
+
+COPIES = {
+    **dict.fromkeys(
+        ("aws", "az", "gcloud", "gsutil", "ossutil", "s3cmd", "s5cmd"), (ADDRESSES, ",*://*", "there,*://*")
+    ),
+    **dict.fromkeys(("rclone", "rsync", "scp"), (ADDRESSES, ",*:*", "there,*:*")),
+    "azcopy": (NEVER, ",https:*", "there,https:*"),
+}
+"""Tools that copy to another machine, or from it: words that are passed over before one of them names another machine,
+what does so, and what does so behind it."""
+
+MESSAGES = ("hook", "slack", "discord", "telegram", "ntfy", "notif", "push", "mail", "sms")
+"""Parts of the addresses at which POST leaves a message. Other requests by POST are made: many of them read."""
+
+
+CHANGES = (
+    *("put", "delete", "create", "terminate", "stop", "start", "run"),
+    *("send", "submit", "update", "cancel", "reboot"),
+)
+"""The beginnings of the commands of AWS that change something."""
+
+
+def _with(words: str) -> str:
+    """Return the shell's pattern of a command line with one of some words."""
+    return "|".join(f"*' {word} '*" for word in words.split())
+
+
+def _posted() -> str:
+    """Return the pattern of curl's words that leave a message somewhere."""
+    options = ("' -d'", "' --data'", "' --json'", "' -F'", "' --form'", "POST")
+    return "|".join(f"*{a}*{b}*" for one in MESSAGES for o in options for a, b in ((one, o), (o, one)))
+
+
+def _methods() -> str:
+    """Return the pattern of curl's words that change what lies at an address."""
+    named = (f"*'X {m} '*|*'X{m} '*|*' --request {m} '*|*' --request={m} '*" for m in ("PUT", "PATCH", "DELETE"))
+    return "|".join((*named, "*' -T'*", "*' --upload-file'*", _with("-sT -fT -sST -fsST -fsSLT")))
+
 
 HELD = {
     **dict.fromkeys(ALWAYS, "*"),
     **dict.fromkeys(("doas", "sudo"), "|".join(f"*[/\\ ]{name}' '*" for name in ALWAYS)),
-    **dict.fromkeys(COPIES, "*' put-'*|*' delete'*|*' create-'*|*' terminate-'*|*' stop'*|*' upload'*"),
-    "scontrol": "*' requeue'*|*' update '*|*' hold '*|*' release '*|*' suspend '*|*' write '*",
-    "systemctl": "*off*|*reboot*|*halt*|*suspend*|*' stop '*|*' restart '*",
-    "git": "*' push '*",
-    "hf": "*' upload'*|*' delete'*",
-    "huggingface-cli": "*' upload'*|*' delete'*",
-    "kubectl": "*' delete '*|*' apply '*|*' create '*|*' scale '*|*' patch '*",
-    "runpodctl": "*' stop '*|*' remove '*|*' send '*",
-    "vastai": "*' stop '*|*' destroy '*",
-    "wandb": "*' sync '*",
-    "curl": "*' -d'*|*' --data'*|*' --json'*|*' -F'*|*' --form'*|*' -T'*|*' --upload'*|*POST*|*PUT*|*PATCH*|*DELETE*",
+    **dict.fromkeys(COPIES, _with("delete create terminate stop upload submit remove")),
+    "aws": "|".join((*(f"*' {verb}-'*" for verb in CHANGES), _with("rb mb publish"))),
+    "oci": _with("put bulk-upload delete bulk-delete create terminate"),
+    "mc": _with("rm rb mb mirror put pipe"),
+    "scontrol": _with("requeue update hold release suspend write"),
+    "systemctl": "*off*|*reboot*|*halt*|*suspend*|" + _with("stop restart"),
+    "git": _with("push"),
+    **dict.fromkeys(("hf", "huggingface-cli"), _with("upload upload-large-folder delete delete-files")),
+    "kubectl": _with("delete apply create scale patch replace"),
+    "runpodctl": _with("stop remove send"),
+    "vastai": _with("stop destroy"),
+    "wandb": _with("sync"),
+    "curl": f"{_methods()}|{_posted()}",
     "wget": "*' --post'*|*' --method'*|*' --body'*",
 }
 """The tools with the words, as a pattern of the shell, with which they change something."""
 
-READS = "*' ls '*|*' cat '*|*' du '*|*' stat '*|*' head '*|*' lsf '*|*' presign '*|*' stash '*|*://localhost*|*://127.0.0.1*"
-"""The words with which they only read, or ask this machine."""
+HERE = "*://localhost*|*://127.0.0.1*"
+DONE = {"git": _with("stash"), "curl": HERE, "wget": HERE}
+"""The words with which they do it on this machine alone."""
+
+READS = _with("ls lsf lsl lsd lsjson size about cat du stat head presign")
+"""The words with which tools that copy only read."""
 
 SCRIPT = """\
 #!/bin/sh
-held() {{ echo "slowstep: not done in a trial: {name} $*" >&2; exit 0; }}
+held() {{ echo "slowstep: not done in a trial: {name} $1" >&2; exit 0; }}
 case " $* " in
-{reads}) ;;
+{done}) ;;
 {held}) held "$@" ;;
+{reads}) ;;
 *)
 {copies};;
 esac
@@ -55,18 +103,23 @@ exec {tool} "$@"
 """
 
 COPYING = """\
-to=
+to= option=
 for word do
   case "$to,$word" in
-    ,-*|,/*|,.*|,http:*|,https:*) ;;
-    ,*:*) to=there ;;
-    there,-*|there,*:*) break ;;
-    there,*) to=; break ;;
+    ,-*|,/*|,.*|{passed}) ;;
+    {first}) to=there ;;
+    there,-) to=; break ;;
+    there,-*) option=yes; continue ;;
+    {last}) break ;;
+    there,*/*|there,.*) to=; break ;;
+    there,*) test "$option" || {{ to=; break; }} ;;
   esac
+  option=
 done
 test -z "$to" || held "$@"
 """
-"""What finds the first word that names another machine. If a path of this one follows, that is where a copy goes."""
+"""What finds the first word that names another machine. If a path of this one follows, that is where a copy goes, and
+so is standard output (`-`). A word behind an option may be its value, and is no such path unless it has a slash."""
 
 
 def hold(folder: Path, path: str) -> str:
@@ -82,10 +135,15 @@ def hold(folder: Path, path: str) -> str:
 def _scripts(path: str) -> dict[str, str]:
     """Return the text of each tool that stands in for one which is installed, by its name."""
     found = {name: shutil.which(name, path=path) for name in HELD}
-    return {
-        name: SCRIPT.format(
-            name=name, reads=READS, held=HELD[name], copies=COPYING if name in COPIES else "", tool=shlex.quote(tool)
-        )
-        for name, tool in found.items()
-        if tool
-    }
+    return {name: _script(name, tool) for name, tool in found.items() if tool}
+
+
+def _script(name: str, tool: str) -> str:
+    copies = ""
+    if name in COPIES:
+        passed, first, last = COPIES[name]
+        copies = COPYING.format(passed=passed, first=first, last=last)
+    reads = READS if name in COPIES else NEVER
+    return SCRIPT.format(
+        name=name, done=DONE.get(name, NEVER), held=HELD[name], reads=reads, copies=copies, tool=shlex.quote(tool)
+    )

@@ -4,9 +4,9 @@ Layers that share their weights are called up to 24 times in a forward pass, in 
 have one loss. A module that is called more often, and whose calls hold most of the time meanwhile, is in a loop over
 positions, samples or turns, whatever its calls consist of. A small module that a deep network shares holds little.
 Modules alike that are called by turns (experts, each for its tokens) are in one loop, if each is called more often than
-a model refines its answer (twelve times in RAFT). Modules alike of which none needs
-what another one makes (experts again, the heads of many classes, the members of an ensemble) are in one loop, too,
-unless other layers are called between them (`side_by_side`).
+a model refines its answer (twelve times in RAFT). Modules alike of which none needs what another one makes (experts
+again, the heads of many classes, the members of an ensemble) are in one loop, too, unless other layers are called
+between them (`side_by_side`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import itertools
 import sys
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -123,7 +123,7 @@ class ModuleCalls:
         """
         ends = [1e3 * (boundary - clock) for boundary in boundaries]
         lines = {**dict.fromkeys(_given_the_same(self._calls), ""), **(side_by_side or {})}
-        abreast = [run for run in runs(self._calls, ends, lines) if len(run) >= SIDE_BY_SIDE]
+        abreast = [run for run in runs(self._calls, ends, lines) if _is_abreast(run, side_by_side or {})]
         of_them = {id(part) for run in abreast for call in run for part in call.module.modules()}
         often = _called_often(self._by_stretch(ends))
         parts = {(*key[:2], id(part)) for key, calls in often.items() for part in list(calls[0].module.modules())[1:]}
@@ -188,6 +188,17 @@ def _given_the_same(calls: Sequence[Call]) -> set[Kind]:
         if call.given:
             modules[call.given, call.kind].add(id(call.module))
     return {kind for (_, kind), several in modules.items() if len(several) >= OFTEN}
+
+
+def _is_abreast(run: Sequence[Call], side_by_side: Collection[Kind]) -> bool:
+    """Return whether the calls of a run are side by side: those of kinds that are known for it, or of one tensor.
+
+    Layers of a network may be of a kind of which many others, its heads, are given the same tensor.
+    """
+    if len(run) < SIDE_BY_SIDE:
+        return False
+    (_, of_one_tensor) = Counter(call.given for call in run).most_common(1)[0]
+    return all(call.kind in side_by_side for call in run) or 2 * of_one_tensor >= len(run)
 
 
 def _with_products(one: Repeated, products: Sequence[Product]) -> Repeated:

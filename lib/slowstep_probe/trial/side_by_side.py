@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slowstep_probe.looks import with_size
+
 SIDE_BY_SIDE = 8
 """The fewest calls side by side that are taken for a loop. Attention has three projections of one input."""
 
@@ -52,7 +54,7 @@ class Flow:
 
 def kind_of(module: Any) -> Kind:
     """Return what a module has in common with others alike."""
-    return type(module), tuple(p.shape for p in module.parameters())
+    return type(module), tuple(p.shape for p in with_size(module.parameters()))
 
 
 def runs(calls: Iterable[Call], boundaries: Sequence[float], kinds: Collection[Kind]) -> list[list[Call]]:

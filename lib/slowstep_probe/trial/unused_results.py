@@ -39,6 +39,10 @@ from slowstep_probe.trial.stacks import OwnLine, line_without
 MAKES, AROUND = "forward", "other"
 """The phases in which a result may be made that nothing uses: in a forward pass, which is told, or around it."""
 
+READ_BACK = ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero")
+"""The operators by which a number or a truth value comes to Python. Others that give no tensor may send what they are
+given."""
+
 PLAIN = torch.Tensor, torch.nn.Parameter
 """The classes of tensors whose memory is their own. What is made of others is taken to be used."""
 
@@ -148,7 +152,7 @@ class Results:
         )
         if not written:
             self._read_back[call + 1] += calls_read
-            self._read.add(call)
+            (self._read if operator.name() in READ_BACK else self._used).add(call)
         if phase not in (MAKES, AROUND) or any(type(one) not in PLAIN for one in (*reads, *written)):
             self._used.add(call)
         for tensor in written:

@@ -19,8 +19,8 @@ ONLY_READ = (
 )
 OF_DATA = (
     "a part of what is computed there comes of the batch and of weights that are not trained, and is the same each "
-    "time that its samples come. It can be computed once and kept, unless samples are changed at random or what "
-    "is kept is too large"
+    "time that its samples come. It can be computed once and kept, unless samples are changed at random, these weights "
+    "are replaced now and then, or what is kept is too large"
 )
 """Why time is lost that computes what training does not use, or what it has had in an earlier epoch."""
 
