@@ -46,7 +46,7 @@ def test_speeds_are_over_a_row_that_is_named() -> None:
     found = reported_speeds(of_table("run,samples/s,s/it,MFU (%)\na,40,2.0,417\nb,3.0,1.0,31\nc,3.1,1.02,32\n"))
 
     assert found.json["layout"]["xaxis"]["title"]["text"] == "times as fast as 'b'"
-    assert found.description == "The fastest run depends on the unit: 'c' by samples/s, 'b' by steps/s."
+    assert found.description == "The fastest run depends on the unit: 'b' by steps/s, 'c' by samples/s."
     assert {row["times as fast as 'b'"] for row in found.rows if row["run"] == "b"} == {"1"}
 
 

@@ -234,7 +234,7 @@ def test_a_bound_below_nothing_has_no_bar(measured: Callable[..., Measured]) -> 
     ]
 
     assert drawn == [(0.0, "-10 %")]
-    assert bounds([verdict], 0.05).description == "0 of 1 changes with a bound could bring +5 % or more."
+    assert bounds([verdict], 0.05).description == "0 of 1 changes with a bound could bring as much as counts (+5 %)."
 
 
 @pytest.mark.parametrize("colour", PHASE_COLOURS)

@@ -56,16 +56,19 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
     names = [_row(name, v) for name, v in ordered]
     figure = go.Figure()
     axis = _readable([v for _, v in ordered if v.effect], minimum_effect)
-    drawn = [(name, v) for name, v in ordered if v.effect and 100 * (v.effect.low - 1) <= axis[1]]
+    spans = [(name, v, 100 * (v.effect.low - 1), 100 * (v.effect.high - 1)) for name, v in ordered if v.effect]
+    drawn = [(name, v) for name, v, low, high in spans if low <= axis[1] and high >= axis[0]]
     for outcome in MARKERS:
         _add_effects(figure, [(name, v) for name, v in drawn if v.outcome is outcome], outcome)
     without = [(name, v) for name, v in ordered if v.effect is None]  # the rows at the bottom
     of_effects = {"y0": len(without) - 0.5, "y1": len(names) - 0.3}  # no line runs through the words below
     for x, line in ((0, {"color": BLACK, "width": 1}), (100 * minimum_effect, {"color": GREEN, "dash": "dash"})):
         figure.add_shape(type="line", x0=x, x1=x, line={"width": 1} | line, **of_effects)
-    beyond = [one for one in ordered if one[1].effect and one not in drawn]
     _add_words(figure, [(_row(name, v), f" {_unmeasured(v)}") for name, v in without], 0.0, "middle right")
-    _add_words(figure, [(_row(name, v), "beyond this axis →") for name, v in beyond], axis[1], "middle left")
+    above = [(_row(name, v), "beyond this axis →") for name, v, low, _ in spans if low > axis[1]]
+    below = [(_row(name, v), "← beyond this axis") for name, v, _, high in spans if high < axis[0]]
+    _add_words(figure, above, axis[1], "middle left")
+    _add_words(figure, below, axis[0], "middle right")
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3], showgrid=False)
     figure.update_xaxes(title=f"change of {judged}, % (dashed: {asked(minimum_effect)})", range=axis)
     rows = [
@@ -162,14 +165,12 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
         for i, y in enumerate(ys)
         for j, x in enumerate(xs)
     ]
-    best = max((m for m in measured if m.verdict.effect), key=lambda m: m.verdict.gain, default=None)
-    shown = f"{best.verdict.name} shows the largest effect: {effect(best.verdict.effect)}" if best else "No effect"
-    return Chart(
-        figure,
-        f"{shown} {judged}.",
-        table,
-        max(280, 120 + 80 * len(ys)),
-    )
+    best = max((m.verdict for m in measured if m.verdict.effect), key=lambda v: v.gain, default=None)
+    if best is None:
+        return Table([], empty=NOTHING_MEASURED)
+    found = f"{best.name} shows the largest gain ({best.outcome}): {effect(best.effect)} {judged}."
+    said = found if best.gain > 0 else f"No combination shows a gain in {judged}."
+    return Chart(figure, said, table, max(280, 120 + 80 * len(ys)))
 
 
 def _cells(

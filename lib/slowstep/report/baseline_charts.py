@@ -23,6 +23,7 @@ from slowstep.report.chart import (
     WINE,
     YELLOW,
     Chart,
+    Table,
     add_bars,
     text_on,
 )
@@ -124,11 +125,12 @@ def step_times(baseline: Baseline) -> Chart:
         )
     figure.update_xaxes(title="measured step")
     figure.update_yaxes(title="ms", rangemode="tozero")
-    return Chart(figure, f"{outliers or 'No'} measured steps took more than twice the median.", rows, 340)
+    steps = "measured step" if outliers == 1 else "measured steps"
+    return Chart(figure, f"{outliers or 'No'} {steps} took more than twice the median.", rows, 340)
 
 
-def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
-    """Draw the most that each factor could bring, known before any trial."""
+def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart | Table:
+    """Draw the most that each factor could bring, known before any trial; a table where nothing limits any."""
     known = sorted((v for v in verdicts if v.bound), key=lambda v: v.bound.ratio)
     figure = go.Figure()
     for name, colour, shape, is_worth in (
@@ -161,8 +163,10 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
     ]
     cut = f" Bars end at {BAR_END:.0f} %." if known and 100 * (known[-1].bound.ratio - 1) > BAR_END else ""
     least = asked(minimum_effect)
-    worth = sum(v.bound.ratio - 1 >= minimum_effect for v in known)
-    text = f"{worth} of {len(known)} changes with a bound could bring {least} or more.{cut}"
+    worth = sum(v.bound.ratio - 1 >= max(minimum_effect, v.least) for v in known)
+    if not known:
+        return Table(rows, empty="Nothing that was measured limits a change.")
+    text = f"{worth} of {len(known)} changes with a bound could bring as much as counts ({least}).{cut}"
     return Chart(figure, text, rows, 130 + 30 * max(len(known), 1))
 
 

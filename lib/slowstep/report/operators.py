@@ -20,8 +20,8 @@ Profiles = Mapping[str, ProfileRecord]
 """Profiles by the name of the profiled run: the baseline, the final configuration."""
 
 
-def operators(profiles: Profiles) -> Chart:
-    """Draw the milliseconds a step of each operator, with the profiles side by side."""
+def operators(profiles: Profiles) -> Chart | Table:
+    """Draw the milliseconds a step of each operator, with the profiles side by side; a table if none was seen."""
     found = {name: _per_step(p) for name, p in profiles.items() if not p.failed}
     largest: dict[str, float] = {}
     for steps in found.values():
@@ -36,8 +36,10 @@ def operators(profiles: Profiles) -> Chart:
     figure.update_xaxes(title="own time, ms a step, under the profiler")
     figure.update_layout(barmode="group")
     rows = [{"operator": n, **{name: f"{steps.get(n, 0.0):.2f} ms" for name, steps in found.items()}} for n in names]
-    said = f"{names[0]} takes {largest[names[0]]:.3g} ms a step, more than any other operator." if names else ""
-    return Chart(figure, said or "No operator was seen.", rows, 180 + 30 * len(names))
+    if not names:
+        return Table([], empty="No operator was seen.")
+    said = f"{names[0]} takes {largest[names[0]]:.3g} ms a step, more than any other operator."
+    return Chart(figure, said, rows, 180 + 30 * len(names))
 
 
 def device_idle(profiles: Profiles) -> Table:

@@ -243,9 +243,10 @@ class Overview:
     @cached_property
     def actions(self) -> list[Action]:
         """Return what to do, the largest gain first, and last what is adopted without having been shown by itself."""
-        found = actions(self.decision.adopted, self.parts, self.now)
+        adopted = self.decision.adopted
+        found = actions(adopted, self.parts, self.now)
         if len(found) == 1 and found[0].gain:  # fresh pairs, which did not pick the change, tell what it brings
-            return [replace(found[0], gain=span(self.decision.adopted.effect))]
+            return [replace(found[0], gain=span(adopted.effect))] if adopted.effect else found
         return [replace(one, kind=f"by itself; {one.kind}") if one.gain else one for one in found]
 
     @cached_property

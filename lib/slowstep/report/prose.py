@@ -325,9 +325,11 @@ OPEN = (
 
 
 def _advice(verdict: Verdict) -> str:
-    change = sentence(verdict.doubt) if verdict.doubt else ADVICE[verdict.meaning]
-    if verdict.meaning is Meaning.SEMANTICS and not verdict.doubt:
+    change = ADVICE[verdict.meaning]
+    if verdict.meaning is Meaning.SEMANTICS:
         change = f"{change}: {verdict.changes}."
+    if verdict.doubt:  # it says more than that a change can be set as it is, and no less than that training changes
+        change = f"{sentence(verdict.doubt)} {change if verdict.meaning is Meaning.SEMANTICS else ''}".rstrip()
     return f"**{escape(verdict.shown)}** ({span(verdict.effect)}): {change}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -84,15 +85,20 @@ def reported_speeds(audit: Audit) -> Chart:
 
 
 def _fastest(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return which run is the fastest in each unit, as a sentence."""
-    best: dict[str, str] = {}
-    for row in sorted(rows, key=lambda row: -float([*row.values()][-1])):
-        best.setdefault(row["unit"], row["run"])
-    runs = set(best.values())
-    if len(runs) == 1:
-        return f"'{runs.pop()}' is the fastest run in every unit."
-    told = ", ".join(f"'{run}' by {unit}" for unit, run in best.items())
-    return f"The fastest run depends on the unit: {told}." if told else "No two runs can be compared."
+    """Return which run is the fastest in each unit in which several can be compared, as a sentence."""
+    speeds = defaultdict[str, dict[str, float]](dict)
+    for row in rows:
+        speeds[row["unit"]][row["run"]] = float([*row.values()][-1])
+    compared = {unit: of_runs for unit, of_runs in speeds.items() if len(of_runs) > 1}
+    if not compared:
+        return "No two runs can be compared."
+    most = {unit: max(of_runs.values()) for unit, of_runs in compared.items()}
+    best = {unit: [run for run, speed in of_runs.items() if speed == most[unit]] for unit, of_runs in compared.items()}
+    alone = {unit: runs[0] for unit, runs in best.items() if len(runs) == 1}
+    if len(alone) == len(compared) and len(set(alone.values())) == 1:
+        return f"'{next(iter(alone.values()))}' is the fastest run in every unit."
+    told = ", ".join(f"'{run}' by {unit}" for unit, run in alone.items())
+    return f"The fastest run depends on the unit: {told}." if told else "No run is faster than all others."
 
 
 def reported_claims(audit: Audit) -> Table:

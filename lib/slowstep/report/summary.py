@@ -136,6 +136,7 @@ def _verdict(v: Verdict) -> dict[str, Any]:
         "settings": to_plain(v.overrides),
         "beside": to_plain(v.held_constant),
         "reason": v.reason,
+        "doubt": v.doubt or None,
         "node": v.node or None,
     }
 

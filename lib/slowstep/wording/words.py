@@ -201,9 +201,11 @@ def share_span(interval: Interval) -> str:
 
 def loss_change(value: float | None) -> str:
     """Return a relative change of the loss over the same samples as a percentage."""
-    if value is None:
+    if value is None or math.isnan(value):
         return "not comparable"
-    return f"{100 * value:+.2f} %" if round(value, 4) else "below 0.01 %"
+    if value == 0:
+        return "the same"
+    return f"{100 * value:+.2f} %" if round(value, 4) else "changed by less than 0.01 %"
 
 
 def measured_again(verdict: Verdict) -> str:

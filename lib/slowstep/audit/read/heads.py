@@ -27,7 +27,7 @@ from slowstep.settings.reported import MICRO_BATCH
 from slowstep.text.sentences import listed
 
 OPENS = re.compile(
-    r"(?P<indent>\s*)(?:- )?['\"]?(?P<name>[A-Za-z][\w .-]{0,60}?)?['\"]?\s*[:=]?\s*(?P<bracket>[({\[]?)\s*$"
+    r"(?P<indent>\s*)(?:- )?['\"]?(?P<name>[A-Za-z][\w .-]{0,60}?)?['\"]?\s{0,3}[:=]?\s{0,3}(?P<bracket>[({\[]?)"
 )
 """A line that opens a part: `dataset:`, `"optimizer": {`, `TrainingArguments(`."""
 
@@ -330,7 +330,7 @@ class NestedNames:
             self._open.pop()
         if closes and self._open and self._open[-1][1]:
             self._open.pop()
-        found = OPENS.fullmatch(line)
+        found = OPENS.fullmatch(line.rstrip())
         if found and (found["bracket"] or line.rstrip().endswith(":")):
             self._open.append((indent, bool(found["bracket"]), found["name"] or ""))
 

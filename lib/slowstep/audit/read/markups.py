@@ -20,9 +20,9 @@ COLUMNS = re.compile(rf"(?:{ARGUMENT})?(?:\[[^\]]*\])?{ARGUMENT}")
 
 RULES = re.compile(
     r"\\(?:toprule|midrule|bottomrule|hline|endhead|endfirsthead|endfoot|endlastfoot|centering|small|footnotesize|"
-    rf"cmidrule(?:\([^)]*\))?{ARGUMENT}|cline{ARGUMENT}|addlinespace(?:\[[^\]]*\])?|(?:row|cell)color(?:\[[^\]]*\])?{ARGUMENT})"
+    rf"cmidrule(?:\([^)\n]{{0,100}}\))?{ARGUMENT}|cline{ARGUMENT}|addlinespace(?:\[[^\]\n]{{0,100}}\])?|(?:row|cell)color(?:\[[^\]\n]{{0,100}}\])?{ARGUMENT})"
 )
-ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?")
+ROW_END = re.compile(r"\\\\(?:\[[^\]\n]{0,100}\])?")
 COMMENT = re.compile(r"(?<!\\)%.*")
 SPANS = re.compile(rf"\\multicolumn\{{(?P<many>\d{{1,2}})\}}{ARGUMENT}(?P<text>{ARGUMENT})")
 OF_ROWS = re.compile(rf"\\multirow(?:\[[^\]]*\])?{ARGUMENT}{ARGUMENT}(?P<text>{ARGUMENT})")
@@ -84,7 +84,7 @@ HYPERFINE = re.compile(
 BENCHMARK = re.compile(
     r"^Benchmark (?:#?\d+: )?(?P<run>.+)\n[ ]+Time \(.*?\):\s+(?P<time>[\d.]+ \w+(?: ±\s+[\d.]+ \w+)?)", re.MULTILINE
 )
-TIMES_FASTER = re.compile(r"(\d[\d.]*) ± [\d.]+ (?=times (?:faster|slower))")
+TIMES_FASTER = re.compile(r"(?<![\d.])(\d[\d.]{0,20}) ± [\d.]{1,20} (?=times (?:faster|slower))")
 """A size that hyperfine says with its spread."""
 
 DEEPSPEED = re.compile(r"^-+ ?DeepSpeed Flops Profiler ?-+\n(?P<body>(?:.*\n?)*)", re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slowstep.judgement.ranks import Skew, node_of_rank, skew
 from slowstep.judgement.run_facts import RunFacts
@@ -13,7 +14,7 @@ from slowstep.judgement.suspects.between_passes import (
     suspect_wait,
 )
 from slowstep.judgement.suspects.in_passes import suspect_passes
-from slowstep.judgement.suspects.suspect import TRAINS_NOTHING, Suspect
+from slowstep.judgement.suspects.suspect import PASSES, TRAINS_NOTHING, Suspect
 from slowstep.judgement.suspects.unused_rows import suspect_tables
 from slowstep.judgement.throughput import speed_up
 
@@ -37,7 +38,10 @@ def _candidates(facts: RunFacts, minimum: float) -> list[Suspect]:
     found += suspect_passes(facts, least)
     slow = skew(facts.blocks, least)
     if slow is not None:
-        found = [_of_slow_rank(slow, facts, found)] + [s for s in found if s and s.phase != slow.phase]
+        others = [s for s in found if s and s.phase != slow.phase]
+        if slow.phase in PASSES:  # what the slow rank does there takes the place of what is done in both passes
+            others = [replace(s, other_pass=None) for s in others]
+        found = [_of_slow_rank(slow, facts, found), *others]
     return sorted(filter(None, found), key=lambda s: -s.ratio)
 
 
